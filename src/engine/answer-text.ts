@@ -2,7 +2,10 @@ import type { GenerateRequest } from './types.ts';
 import type { Tokenizer, TokenStream } from './tokenizer/types.ts';
 import { StopMatcher } from './stop-matcher.ts';
 
-/** An answer's tokens as certain text: whole characters, visible control tokens, and nothing of a stop text. */
+/**
+ * Converts sampled token ids to text that is safe to send: complete characters, visible control tokens, and no part
+ * of a stop string.
+ */
 export class AnswerText {
   readonly #tokenizer: Tokenizer;
   readonly #stream: TokenStream;
@@ -20,29 +23,29 @@ export class AnswerText {
     return this.#stop.stopped;
   }
 
-  /** The stop text that was found. */
+  /** The stop string that ended the text, if any. */
   get stopText(): string | undefined {
     return this.#stop.found;
   }
 
-  /** The text that became certain with this token. */
+  /** Consumes one token and returns the text that can be sent now. */
   push(id: number): string {
-    // A control token ends a character that was begun.
+    // A control token ends an incomplete character.
     return this.#isVisible(id) ? this.pushLast(id) : this.#stop.push(this.#stream.push(id));
   }
 
-  /** The same of a token behind which no character goes on. */
+  /** Like `push`, for the last token: an incomplete character is flushed as U+FFFD. */
   pushLast(id: number): string {
     const own = this.#isVisible(id) ? this.#tokenizer.tokenText(id) : '';
     return this.#stop.push(this.#stream.flush() + own);
   }
 
-  /** The end of a character that was begun: U+FFFD. */
+  /** Ends an incomplete character with U+FFFD. */
   flush(): string {
     return this.#stop.push(this.#stream.flush());
   }
 
-  /** What was held back because a stop text might have begun with it. */
+  /** Returns text that was held back because it could have been the start of a stop string. */
   rest(): string {
     return this.#stop.flush();
   }

@@ -1,37 +1,37 @@
 /**
- * Kernels of the lab on the live graph. A target is a node of the graph, or a span of nodes that one kernel can take
- * over; `bindUnits` rewrites the graph's units so that the targets run on the kernels bound to them, and whatever
- * else was in the same unit runs alone.
+ * Binds lab kernels to the live graph. A target is a node of the graph, or a span of nodes that one kernel can
+ * replace. `bindUnits` rewrites the graph's units so that each target runs on the kernel bound to it; the other nodes
+ * of the same unit run separately.
  */
 import { type Contract, contracts } from '../../kernels/contracts.ts';
 import type { Grid } from '../../kernels/define.ts';
 import type { Activation, BufferName, Graph, GraphNode, MatmulUnit, Unit } from './graph.ts';
 
-/** Values of a contract's dims. */
+/** Dimension values of a contract, by name. */
 export type Dims = Record<string, number>;
 
-/** A checked kernel, ready to be compiled. */
+/** A validated lab kernel, ready to compile. */
 export interface LabKernel {
   readonly name: string;
-  /** Of its content: equal digests are the same kernel. */
+  /** Digest of the kernel's content; equal digests mean equal kernels. */
   readonly digest: string;
   readonly contract: Contract;
   /** WGSL. */
   readonly code: string;
   readonly entryPoint: string;
-  /** Members that its struct of `params` has, from the first on. */
+  /** Number of leading members of the contract's params struct that the kernel declares. */
   readonly params: number;
-  /** Values of overrides. */
+  /** Pipeline override constants. */
   readonly constants: Readonly<Record<string, number>>;
-  /** Workgroups by the dims of a step. */
+  /** Workgroup counts for the dimensions of a step. */
   grid(dims: Readonly<Dims>): Grid;
 }
 
-/** What a kernel can be bound to. */
+/** A node or span that a lab kernel can be bound to. */
 export interface Target {
-  /** A node's id, or a span's. */
+  /** Id of the node or span. */
   readonly id: string;
-  /** Contract that a kernel must fulfil; its `tokens: one` sibling may be bound too. */
+  /** Contract that the kernel must implement; a kernel of its `tokens: one` sibling may be bound too. */
   readonly op: string;
   readonly nodes: readonly GraphNode[];
   readonly isSpan: boolean;
@@ -44,18 +44,18 @@ export interface Binding {
 
 type UnitOf<Op extends Unit['op']> = Extract<Unit, { readonly op: Op }>;
 
-/** Which tensors of the graph a lab kernel's bindings are. */
+/** The graph tensors that the bindings of a lab kernel refer to. */
 export type Site =
   | {
       readonly kind: 'product';
       readonly unit: MatmulUnit;
       readonly from: BufferName;
       readonly to: BufferName;
-      /** Rows of the unit's stack; all when absent. */
+      /** Rows of the stacked weight matrix; all rows when absent. */
       readonly slice?: Slice;
-      /** Weight of the norm before it. */
+      /** Weight of the preceding norm, when the kernel includes it. */
       readonly gain?: string;
-      /** Product of gate and up: with the activation. */
+      /** Activation of a fused gate/up product. */
       readonly gated?: Activation;
     }
   | {
@@ -74,7 +74,7 @@ export type Site =
   | { readonly kind: 'embed'; readonly weight: string }
   | { readonly kind: 'sample' };
 
-/** Rows of a stack of weights. */
+/** A row range of a stacked weight matrix. */
 export interface Slice {
   readonly first: number;
   readonly rows: number;
@@ -88,7 +88,7 @@ export interface LabUnit {
   readonly site: Site;
 }
 
-/** Copies the rows whose logits are wanted out of the residual stream. */
+/** Copies the rows of the residual stream whose logits are needed. */
 export interface GatherUnit {
   readonly op: 'gather';
   readonly id: string;
@@ -96,7 +96,7 @@ export interface GatherUnit {
   readonly to: BufferName;
 }
 
-/** What surrounds a draw, where a kernel of the lab draws. */
+/** A built-in sampling stage that runs before or after a lab kernel that samples. */
 export interface AroundDrawUnit {
   readonly op: 'sample_adjust' | 'logprobs';
   readonly id: string;
@@ -105,30 +105,30 @@ export interface AroundDrawUnit {
 
 export type PlanUnit = Unit | LabUnit | GatherUnit | AroundDrawUnit;
 
-/** The `tokens: one` contract of the same work, when there is one. */
+/** The `tokens: one` contract of the same operation, if there is one. */
 export const oneTokenSibling = (op: string): string | undefined => {
   const name = op === 'attention' ? 'attention_decode' : op.replace('matmul', 'matvec');
   return name !== op && contracts.has(name) ? name : undefined;
 };
 
-/** True when a kernel of this op may be bound to the target. */
+/** True when a kernel of this op can be bound to the target. */
 export const fits = (op: string, target: Target): boolean =>
   op === target.op || op === oneTokenSibling(target.op);
 
 const opOfNode = (unit: Unit, node: GraphNode): string => (unit.op === 'head_norm' ? 'head_norm' : node.op);
 
-/** A span of whole neighbouring units: where it is, and what its id says of it. */
+/** A span of consecutive whole units: its position in the unit list and its target. */
 interface Run {
   readonly first: number;
   readonly count: number;
   readonly target: Target;
 }
 
-/** Reads what a norm before the unit before it wrote. */
+/** True when the unit reads the output of an earlier norm. */
 const readsNormed = (unit: Unit | undefined): boolean =>
   (unit?.op === 'matmul' && unit.from === 'normed') || unit?.op === 'route';
 
-/** Every span, by its place in the units. */
+/** Every span, in unit order. */
 function runsOf(units: readonly Unit[]): Run[] {
   const runs: Run[] = [];
   const add = (first: number, count: number, op: string, id: string) => {
@@ -139,11 +139,11 @@ function runsOf(units: readonly Unit[]): Run[] {
     if (unit.op === 'rope_kv_write' && unit.nodes.length > 1) add(i, 1, 'rope_kv_write', unit.id);
     if (unit.op === 'norm_add') add(i, 1, 'norm_add', unit.id);
     if (unit.op !== 'matmul') continue;
-    // `layers.3.ffn.gate_up` with a norm before it is `layers.3.ffn.norm_gate_up`.
+    // Example: `layers.3.ffn.gate_up` with its preceding norm becomes `layers.3.ffn.norm_gate_up`.
     const joinedName = (prefix: string, suffix = '') => unit.id.replace(/[^.]+$/, `${prefix}$&${suffix}`);
     if (unit.add) add(i, 1, 'matmul_add', unit.id);
     else if (unit.nodes.length > 1) add(i, 1, 'matmul', unit.id);
-    // A span with the norm leaves no normed rows for others.
+    // A span that includes the norm writes no normed rows, so no other unit may read them.
     const norm = units[i - 1]?.op === 'rms_norm' && !readsNormed(units[i + 1]);
     const gated = units[i + 1]?.op === 'gated_activation' && unit.biases.length === 0;
     if (norm && !unit.add) add(i - 1, 2, 'norm_matmul', joinedName('norm_'));
@@ -154,8 +154,8 @@ function runsOf(units: readonly Unit[]): Run[] {
 }
 
 /**
- * Everything of a graph that a kernel can be bound to: nodes in order, then spans. A graph for embeddings has its nodes
- * to look at, and nothing can be bound to them.
+ * All bind targets of a graph: nodes in order, then spans. A graph for embeddings lists its nodes for display only;
+ * nothing can be bound to them.
  */
 export function targetsOf(graph: Graph): Target[] {
   const nodes = graph.units.flatMap((unit) =>
@@ -166,8 +166,8 @@ export function targetsOf(graph: Graph): Target[] {
 }
 
 /**
- * The units with every bound target on its kernel. Targets must not overlap.
- * @param unfused kernels for ops that the built-ins only have joined to others: `add`, `rope`, `kv_write`
+ * Returns the units of the graph with every bound target replaced by its kernel. Targets must not overlap.
+ * @param unfused kernels for the ops that exist as built-ins only in fused form: `add`, `rope`, `kv_write`
  */
 export function bindUnits(
   graph: Graph,
@@ -206,7 +206,7 @@ function runUnits(units: readonly Unit[], target: Target, byTarget: Kernels): Pl
   const unit = lab({
     kind: 'product',
     unit: product,
-    // A norm before sampled rows reads what was gathered to where its result would lie.
+    // When rows are sampled, the norm reads its input from the buffer that its output would go to.
     from: norm ? (product.sampled ? 'last' : norm.from) : product.from,
     to: activation ? 'activated' : product.to,
     ...(activation ? { gated: activation } : {}),
@@ -222,7 +222,7 @@ const gather = ({ id, nodes }: Pick<Target, 'id' | 'nodes'>, to: BufferName): Ga
   to,
 });
 
-/** A unit of which some nodes are bound, node by node. */
+/** Replaces the bound nodes of a unit, node by node. */
 function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
   const lab = (node: GraphNode, kernel: LabKernel, site: Site): LabUnit => ({
     op: 'lab',
@@ -235,7 +235,7 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
   const kernel = byTarget.get(node.id);
   const ownOr = (one: GraphNode): LabKernel => {
     const own = byTarget.get(one.id) ?? unfused.get(one.op);
-    if (!own) throw new Error(`${one.id}: no kernel for '${one.op}' alone`);
+    if (!own) throw new Error(`${one.id}: no separate kernel for '${one.op}'`);
     return own;
   };
   switch (unit.op) {
@@ -243,12 +243,14 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
       return splitProduct(unit, byTarget, lab, ownOr);
     case 'rope_kv_write': {
       if (unit.cache === undefined) {
-        throw new Error('it rotates queries alone, for the keys of another layer: contracts rotate both');
+        throw new Error(
+          'this layer rotates queries only and uses the keys of another layer; the rope contract rotates both',
+        );
       }
       return unit.nodes.map((one) => lab(one, ownOr(one), { kind: 'rotation', unit }));
     }
     case 'norm_add': {
-      // By way of a buffer that is free here: its last reader was the product before.
+      // Uses `normed` as scratch: it is free here, because the preceding product was its last reader.
       const [norm, sum] = unit.nodes as [GraphNode, GraphNode];
       const { weight } = unit;
       const apart = { weight, from: 'projected', to: 'normed', sampled: false } as const;
@@ -272,7 +274,7 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
       return kernel ? [lab(node, kernel, { kind: 'head_norm', unit })] : [unit];
     case 'attention':
       if (unit.sinks !== undefined)
-        throw new Error('its heads have sinks, of which the contract knows nothing');
+        throw new Error('its heads have attention sinks, which the contract does not support');
       return kernel ? [lab(node, kernel, { kind: 'attention', unit })] : [unit];
     case 'gated_activation':
       return kernel ? [lab(node, kernel, { kind: 'activation', activation: unit.activation })] : [unit];
@@ -313,7 +315,8 @@ function splitProduct(
 ): PlanUnit[] {
   const site = { kind: 'product', unit, from: unit.from, to: unit.to } as const;
   if (unit.add) {
-    // The sum goes apart, by way of a buffer that is free here: its last reader was the product before.
+    // The addition runs separately and uses `normed` as scratch: it is free here, because the preceding product was
+    // its last reader.
     const [product, sum] = unit.nodes as [GraphNode, GraphNode];
     const to = 'normed';
     const kernel = byTarget.get(product.id);
@@ -337,14 +340,17 @@ function splitProduct(
   });
 }
 
-/** Those of `present` that share a node with one of `added`. */
+/** The bindings of `present` that share a node with one of `added`. */
 export function overlapping(graph: Graph, present: readonly Binding[], added: readonly Binding[]): Binding[] {
   const nodesOf = new Map(targetsOf(graph).map((one) => [one.id, one.nodes.map(({ id }) => id)]));
   const taken = new Set(added.flatMap(({ target }) => nodesOf.get(target) ?? []));
   return present.filter(({ target }) => (nodesOf.get(target) ?? []).some((id) => taken.has(id)));
 }
 
-/** Bindings of steps of one token, and of all others: kernels for one token go first where they can run. */
+/**
+ * Splits bindings into those for single-token steps and those for all other steps. For single-token steps, kernels of
+ * `tokens: one` contracts take precedence.
+ */
 export function bindingsByStep(
   graph: Graph,
   bindings: readonly Binding[],

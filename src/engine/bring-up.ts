@@ -16,27 +16,27 @@ import type { EngineOptions } from './types.ts';
 import { weightBytes } from './weights.ts';
 
 const defaultSlots = 8;
-/** Texts that share a step; short ones would leave most of it empty. */
+/** Slot count for embedding models. Texts share a step; short texts alone would leave most of it empty. */
 const defaultTexts = 32;
 
-/** Everything one device needs to be opened again. */
+/** Everything needed to open the model again on a new device. */
 export interface Source {
   readonly platform: Platform;
   readonly options: EngineOptions;
   readonly file: ModelFile;
   readonly graph: Graph;
-  /** A smaller model, which is loaded beside it. */
+  /** An optional draft model, loaded on the same device. */
   readonly draft?: DraftSource | undefined;
 }
 
-/** What a draft model is to hold: what it drafts for, as far as its own context goes. */
+/** Capacity of a draft model: that of the target model, limited by the draft model's own context. */
 function draftCapacity(shape: Shape, capacity: Capacity): Capacity {
   const context = Math.min(capacity.context, shape.trainedContext);
   const pages = Math.min(capacity.pages, capacity.slots * Math.ceil(context / pageTokens));
   return { ...capacity, context, pages };
 }
 
-/** Of weights, work and pages. */
+/** Bytes of weights, workspace and KV pages. */
 const memoryOf = (
   { shape, weightBytes: weights }: { shape: Shape; weightBytes: number },
   capacity: Capacity,
@@ -47,13 +47,15 @@ function sizesOf({ file, graph }: DraftSource): { shape: Shape; weightBytes: num
   return { shape, weightBytes: weightBytes(file, graph), name: file.name };
 }
 
-/** Of what a device gave: the rest is for what a driver and the loading take beside buffers of the engine. */
+/**
+ * Fraction of the memory the device granted that the engine uses; the driver and the loading process need the rest.
+ */
 const usable = 31 / 32;
 
 /**
- * Opens a device and puts the model on it. Where the device refuses, it is tried with what it gave: a context that
- * nobody named shrinks, any other is refused with what would fit.
- * @param offered memory that the device gave at an attempt before
+ * Opens a device and loads the model onto it. When the device refuses an allocation, retries with the amount it
+ * granted: a default context shrinks, an explicit one is refused with an error that says what would fit.
+ * @param offeredBytes memory that the device granted in a previous attempt
  * @throws EngineError `no_adapter`, `model_too_large`
  */
 export async function bringUp(source: Source, fresh = false, offered?: number): Promise<Runner> {
@@ -76,7 +78,7 @@ export async function bringUp(source: Source, fresh = false, offered?: number): 
     const wanted = {
       shape: graph.shape,
       weightBytes: weightBytes(file, graph),
-      // Only a CPU's memory is known; a GPU refuses by itself when it is full.
+      // Only a CPU's memory size is known; a GPU reports an error when it is full.
       memoryBytes: offered ?? (gpu.caps.software ? platform.memoryBytes() : undefined),
       maxBindingBytes,
       software: gpu.caps.software,
@@ -106,8 +108,8 @@ export async function bringUp(source: Source, fresh = false, offered?: number): 
     }
     if (offered !== undefined) {
       const { context: tokens, pages } = capacity;
-      const room = `${formatBytes(offered)} for the model: a context of ${tokens} tokens`;
-      options.onNotice?.(`the device has ${room}, ${pages * pageTokens} tokens over all requests`);
+      const room = `${formatBytes(offered)} for the model, which allows a context of ${tokens} tokens`;
+      options.onNotice?.(`the device has ${room}, ${pages * pageTokens} tokens for all requests`);
     }
     return runner;
   } catch (error) {

@@ -7,15 +7,15 @@ import type { Graph } from './graph.ts';
 import { quantizeTypes } from './types.ts';
 import { stacksOf } from './weights.ts';
 
-/** What the matrices of a model could be made smaller to. */
+/** Totals over a model's weight matrices, for estimating its size in another quantization. */
 export interface Matrices {
-  /** Of 32 weights. */
+  /** Number of blocks of 32 weights. */
   readonly blocks: number;
-  /** They are stored in 16 or 32 bits, so that the engine can quantise them itself. */
+  /** The matrices are stored in 16 or 32 bits, so the engine can quantize them while loading. */
   readonly quantizable: boolean;
 }
 
-/** What to suggest, best first. */
+/** Types to suggest, best quality first. */
 const smaller = ['Q8_0', 'Q6_K', 'Q5_K', 'Q4_K', 'IQ4_XS', 'Q3_K', 'Q2_K'] as const;
 
 export function matricesOf(file: ModelFile, graph: Graph): Matrices {
@@ -30,9 +30,9 @@ export function matricesOf(file: ModelFile, graph: Graph): Matrices {
 }
 
 /**
- * Which quantisation of a model that does not fit would fit, or that none does.
- * @param spare bytes that the weights may take
- * @param weightBytes what they take now
+ * For a model that does not fit: names the best quantization that would fit, or says that none does.
+ * @param spareBytes bytes available for weights
+ * @param weightBytes bytes of the weights as they are
  */
 export function adviseQuantization(
   { blocks, quantizable }: Matrices,
@@ -47,6 +47,6 @@ export function adviseQuantization(
     return `in ${fits} its weights would take about ${formatBytes(bytesOf(fits))} and fit: get the model in ${fits}${how}`;
   }
   const least = options.at(-1);
-  if (!least) return 'it is in the smallest quantisation already: use a smaller model';
+  if (!least) return 'it is in the smallest quantization already: use a smaller model';
   return `not even ${least} (about ${formatBytes(bytesOf(least))}) would fit, ${formatBytes(bytesOf(least) - spare)} would be missing: use a smaller model`;
 }

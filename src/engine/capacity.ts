@@ -9,7 +9,7 @@ import { EngineError } from './types.ts';
 export interface CapacityRequest {
   readonly shape: Shape;
   readonly weightBytes: number;
-  /** Memory the engine may use; undefined when the device does not tell. */
+  /** Memory the engine may use; undefined when the device does not report it. */
   readonly memoryBytes: number | undefined;
   readonly maxBindingBytes: number;
   readonly software: boolean;
@@ -19,32 +19,35 @@ export interface CapacityRequest {
   readonly kvCacheBytes?: number;
   readonly slots: number;
   readonly name: string;
-  /** For saying which quantisation would fit. */
+  /** For suggesting a quantization that fits. */
   readonly matrices?: Matrices;
-  /** A smaller model on the same device, which drafts. */
+  /** A draft model on the same device. */
   readonly draft?: { readonly shape: Shape; readonly weightBytes: number; readonly name: string };
 }
 
-/** Without `--context`, no longer than this: the cache of a long-context model would take all memory. */
+/** Upper limit of the default context: the KV cache of a long-context model would otherwise take all memory. */
 const defaultContext = 32768;
-/** For the cache when the device does not tell its memory and nobody named a context: a guess, so it refuses nothing. */
+/**
+ * KV cache budget when the device does not report its memory and the user named no context. It is an estimate, so
+ * nothing is refused because of it.
+ */
 const unknownCacheBytes = 4 * 2 ** 30;
-/** Likewise for states that are kept. */
+/** The same for retained layer states. */
 const unknownStateBytes = 2 ** 29;
 
 /**
- * Sizes the KV cache: a context that fits, and pages for as many full sequences as fit, at least one;
- * or as many pages as `kvCacheBytes` holds.
- * Throws `model_too_large` with both sizes before anything is loaded.
+ * Chooses the context and the number of KV pages: a context that fits, and pages for as many full sequences as fit,
+ * at least one; or as many pages as `kvCacheBytes` holds.
+ * @throws EngineError `model_too_large` with needed and available sizes, before anything is loaded
  */
 export function chooseCapacity(request: CapacityRequest): Capacity {
   const { shape, slots, weightBytes, memoryBytes, kvCacheBytes } = request;
-  // The draft model has a page for each.
+  // The draft model needs a page for each page of the target model.
   const perPage = pageBytes(shape) + (request.draft ? pageBytes(request.draft.shape) : 0);
   const budgetPages = kvCacheBytes === undefined ? undefined : Math.floor(kvCacheBytes / perPage);
   refuseUntrained(request);
-  // A software adapter takes seconds for what a GPU does in milliseconds; larger steps would only stall it.
-  // But it must hold what all sequences decode, and some of a prompt.
+  // A software adapter takes seconds for what a GPU does in milliseconds; larger steps would only stall it. A step
+  // must still hold one token of every slot, the drafts, and part of a prompt.
   const stepTokens = Math.max(request.software ? 128 : 512, 2 * stepSamples(slots));
   const pagesOf = (context: number) => Math.ceil(context / pageTokens);
   if (budgetPages !== undefined && budgetPages < pagesOf(request.context ?? 1)) {
@@ -55,7 +58,8 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
         `${request.context === undefined ? `a page of ${pageTokens} tokens` : `--context ${request.context}`} takes`,
     );
   }
-  // A CPU has few cores to split the work for, and without a split decoding rounds as prompts do.
+  // A CPU has too few cores to benefit from splitting attention, and an unsplit decode rounds exactly as a prefill
+  // does.
   const splitTokens = request.software ? 4096 : 512;
   const wanted =
     request.context ??
@@ -71,9 +75,10 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
   );
   const bindingPages = Math.floor(request.maxBindingBytes / widestPage);
 
-  // A context the user named is kept or refused; a default one shrinks.
+  // An explicit context is used as is or refused; a default context shrinks until it fits.
   const least = Math.min(wanted, 512);
-  // What was named, and the least there can be, is the device's to refuse where its memory is not known.
+  // When the memory size is unknown, an explicit size and the minimum context are tried anyway; the device may refuse
+  // them.
   const unknownBudget =
     kvCacheBytes ?? Math.max(unknownCacheBytes, pagesOf(request.context ?? least) * perPage);
   const cacheBudget = (context: number) =>
@@ -95,11 +100,11 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
     const tokens = context;
     const advice = request.matrices
       ? adviseQuantization(request.matrices, { spare, weightBytes })
-      : 'use a smaller model or quantisation';
+      : 'use a smaller model or quantization';
     while (context > least && !fits()) context = Math.max(least, context >> 1);
     const beside = request.draft ? ` with the draft model ${request.draft.name}` : '';
     const alone = request.draft ? ', or leave out --draft' : '';
-    // A default one had shrunk as far as it goes.
+    // A default context has already been shrunk as far as possible.
     const shorter = request.context === undefined || !fits() ? '' : `, or use --context ${context}`;
     throw new EngineError(
       'model_too_large',
@@ -115,14 +120,14 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
   return { context, slots, stepTokens, pages, splitTokens, ...kept };
 }
 
-/** What the draft model takes beside its keys and values. */
+/** Bytes of a draft model, apart from its KV pages. */
 function draftBytes({ draft }: CapacityRequest, sizes: Omit<Capacity, 'pages'>): number {
   if (!draft) return 0;
   const context = Math.min(sizes.context, draft.shape.trainedContext);
   return draft.weightBytes + workBytes(draft.shape, { ...sizes, context });
 }
 
-/** Places for the states of layers behind beginnings of texts: a few a slot, of a small part of the memory. */
+/** Number of retained layer states: a few for each slot, limited to a small part of the memory. */
 function keptStatesOf({ shape, slots, memoryBytes }: CapacityRequest): Pick<Capacity, 'keptStates'> {
   const bytes = stateBytes(shape);
   if (bytes === 0) return {};

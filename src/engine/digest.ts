@@ -9,12 +9,14 @@ import { valuesOf } from './weights.ts';
 const chunkBytes = 4 << 20;
 
 /**
- * `sha256:<hex>` over what a model is, not over the container it came in: architecture, and of each tensor by name its
- * type, shape and bytes. A split set, the merged file and a folder of the same weights have one digest. Vectors count
- * by their values, because containers differ in how they write them. Reads every tensor once through.
- * @param quantize what the weights are quantised to on their way; the digest then follows from the original's
- * @param hashes of tensors that need not be read, as `hashedAsRead` takes them
- * @param look at the values of some tensors as well, and tell of those that hold one that is no number
+ * Returns `sha256:<hex>` over the model's content, independent of its container: the architecture, and the type,
+ * shape and bytes of each tensor in name order. A split set, the merged file and a folder of the same weights have
+ * the same digest. Vectors are hashed as f32 values, because containers store them differently. Reads every tensor
+ * once.
+ * @param quantize type that the weights are quantized to while loading; it is added to the digest of the original
+ * @param hashes hashes of tensors that need not be read again, from `hashWhileReading`
+ * @param valueCheck tensors whose values are also checked; `onBadTensor` is called for each with an infinite or NaN
+ * value
  */
 export async function digestOf(
   platform: Pick<Platform, 'sha256'>,
@@ -29,22 +31,22 @@ export async function digestOf(
   return digest;
 }
 
-/** The digest, and tensors with values that are no numbers among those whose values were looked at. */
+/** The digest, and the checked tensors that hold an infinite or NaN value. */
 interface Checked {
   readonly digest: string;
   readonly bad: readonly BadTensor[];
 }
 
-/** A tensor with a value that is no number. */
+/** A tensor that holds an infinite or NaN value. */
 export interface BadTensor {
   readonly name: string;
-  /** Of the matrix; 0 in a vector. */
+  /** Row of the matrix; 0 for a vector. */
   readonly row: number;
 }
 
 /**
- * Reads every tensor once: for the digest, and for values that are infinite or NaN.
- * @param onTensor told before each is read
+ * Reads every tensor once, computes the digest, and checks every value for infinity and NaN.
+ * @param onTensor called before each tensor is read
  */
 export const checkModel = (
   platform: Pick<Platform, 'sha256'>,
@@ -54,9 +56,9 @@ export const checkModel = (
 
 interface Reading {
   readonly quantize?: QuantizeType | undefined;
-  /** Known already, by the tensor's name. */
+  /** Hashes already known, by tensor name. */
   readonly hashes?: ReadonlyMap<string, string> | undefined;
-  /** Look at the values, too. */
+  /** True for tensors whose values are checked as well. */
   readonly values: (name: string) => boolean;
   readonly onTensor?: ((done: number, total: number) => void) | undefined;
 }
@@ -89,7 +91,7 @@ const addText = (hasher: Hasher, line: string): void => hasher.update(encoder.en
 
 const isVector = ({ shape, type }: TensorInfo): boolean => shape.length === 1 && isFloatType(type);
 
-/** What of these rows of a tensor goes into its hash. */
+/** The bytes of these rows that are hashed. */
 export function hashedPart({ shape, type }: TensorInfo, bytes: Uint8Array): Uint8Array {
   return shape.length === 1 && isFloatType(type) ? new Uint8Array(valuesOf(type, bytes).buffer) : bytes;
 }
@@ -108,7 +110,7 @@ async function hashTensor(
     const into = count * rowBytes <= buffer.length ? buffer : undefined;
     const bytes = await file.readRows(tensor, row, count, into);
     hasher.update(hashedPart(tensor, bytes));
-    // One a tensor is enough to tell.
+    // One report for each tensor is enough.
     if (!bad || bad.at(-1)?.name === tensor.name) continue;
     const found = firstNotFinite(tensor.type, bytes);
     if (found !== -1) {

@@ -1,4 +1,4 @@
-/** Most nats that rounding activations may move the prediction behind a prompt by. */
+/** Largest KL divergence in nats that 8-bit activations may cause in the prediction after a prompt. */
 export const int8Tolerance = 1e-3;
 
 /** KL(p || q) in nats of the softmax of two rows of logits. */

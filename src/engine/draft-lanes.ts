@@ -4,20 +4,20 @@ import { maxDrafts } from './prompt-lookup.ts';
 import type { Sequence } from './sequence.ts';
 import { setSampling, type StepRunner } from './step-runner.ts';
 
-/** What the draft model's memory holds of the sequence in a slot. */
+/** State of the draft model's KV cache for one slot. */
 interface Lane {
   owner: Sequence | undefined;
-  /** Tokens whose keys and values are written, by position; the last ones may be guesses that did not come true. */
+  /** Tokens whose keys and values are written, by position; the last ones may be rejected drafts. */
   readonly written: number[];
-  /** Of those, how many are known to be the owner's text. */
+  /** Number of leading tokens of `written` that are known to match the owner's text. */
   checked: number;
   readonly pages: number[];
 }
 
 /**
- * The memory of a draft model, by the slots of the model it drafts for. Who takes a slot over goes on from what it has in
- * common with the text before it, so a conversation that goes on is not computed anew. Nothing is ever copied, and who
- * finds no pages is not drafted for.
+ * The KV cache of a draft model, with the slot numbers of the target model. A sequence that takes over a slot reuses
+ * the prefix it shares with the previous text, so a continued conversation is not computed again. Nothing is copied
+ * between slots. A sequence for which there are no pages gets no drafts.
  */
 export class DraftLanes {
   readonly #runner: StepRunner;
@@ -36,13 +36,13 @@ export class DraftLanes {
     this.#free = Array.from({ length: pages }, (_, page) => pages - 1 - page);
   }
 
-  /** Tokens at the end of the sequence's text that are not computed; always the last one. */
+  /** Number of tokens at the end of the sequence's text that are not computed yet; always at least the last one. */
   missing(sequence: Sequence): number {
     const { tokens } = sequence;
     const lane = this.#laneOf(sequence);
     const { written } = lane;
     let same = lane.checked;
-    // What follows the last token is drawn from its row, which has to be computed for that.
+    // The next token is sampled from the row of the last token, so that row must be computed.
     const most = Math.min(written.length, tokens.length - 1);
     while (same < most && written[same] === tokens[same]) same += 1;
     written.length = same;
@@ -50,12 +50,12 @@ export class DraftLanes {
     return tokens.length - same;
   }
 
-  /** Steps already submitted write these behind what is written. */
+  /** Records tokens that submitted steps write after those already written. */
   write(sequence: Sequence, ids: Iterable<number>): void {
     this.#laneOf(sequence).written.push(...ids);
   }
 
-  /** Whether there are pages for so many tokens, those of the ones that are gone included. */
+  /** True when there are pages for this many tokens, counting those that idle slots would release. */
   fits(sequence: Sequence, tokens: number): boolean {
     const wanted = pagesFor(tokens) - this.#laneOf(sequence).pages.length;
     if (wanted <= this.#free.length) return true;
@@ -64,8 +64,8 @@ export class DraftLanes {
   }
 
   /**
-   * Makes the table hold so many tokens, at the cost of those that are gone.
-   * @returns false: there are no pages for it
+   * Extends the slot's page table to hold this many tokens, reclaiming pages of idle slots if needed.
+   * @returns false when there are not enough pages
    */
   grow(sequence: Sequence, tokens: number): boolean {
     const { pages } = this.#laneOf(sequence);
@@ -79,7 +79,7 @@ export class DraftLanes {
     return true;
   }
 
-  /** Later texts are computed from their start. */
+  /** Discards all cached prefixes: later texts are computed from their start. */
   forget(): void {
     for (const lane of this.#lanes) {
       lane.written.length = 0;
@@ -92,13 +92,13 @@ export class DraftLanes {
     if (lane.owner !== sequence) {
       lane.owner = sequence;
       lane.checked = 0;
-      // What is drawn goes by the sequence's bias, as in the model that it drafts for.
+      // Drafts are sampled with the sequence's logit bias, as in the target model.
       setSampling(this.#runner, sequence);
     }
     return lane;
   }
 
-  /** Frees pages that nobody needs, as many as are wanted. */
+  /** Frees up to `wanted` pages that no active sequence needs. */
   #takeBack(wanted: number): void {
     for (const [slot, lane] of this.#lanes.entries()) {
       if (this.#free.length >= wanted) return;
@@ -110,7 +110,10 @@ export class DraftLanes {
   }
 }
 
-/** Pages that a sequence needs which has not left its slot; a longer text before its own may have needed more. */
+/**
+ * Number of pages a sequence that still owns its slot needs. A longer text that used the slot before may have left
+ * more.
+ */
 function pagesInUse({ owner, pages }: Lane, slot: number): number {
   if (owner?.phase !== 'decode' || owner.slot !== slot) return 0;
   return Math.min(pages.length, pagesFor(owner.tokens.length + maxDrafts));

@@ -5,27 +5,33 @@ import type { Sequence } from './sequence.ts';
 import { feedback, type StepInput } from './step.ts';
 import type { StepRunner } from './step-runner.ts';
 
-/** What a draft model needs of its `Runner`. */
+/** The part of `Runner` that a draft model needs. */
 export interface DraftRunner extends StepRunner {
   /**
-   * Steps one after the other, read back once: what each of them drew, in order. The same input may be given again,
-   * filled anew, because a step is written before the next one is asked for.
+   * Submits steps one after the other and reads the sampled tokens back once, in order. The iterable may yield the
+   * same input object again, refilled, because each step is written to the GPU before the next one is requested.
    */
   submitChain(steps: Iterable<StepInput>): Promise<Uint32Array>;
 }
 
-/** Tokens of a text that may be computed in the step that draws the first guess; who misses more catches up before. */
+/**
+ * Most missing tokens that can be computed in the step that samples the first draft. A sequence that misses more is
+ * caught up first.
+ */
 const nearTokens = maxDrafts + 1;
 
-/** What the draft model guesses of one sequence's text. Unlike a lookup it has only what a round has computed. */
+/**
+ * Drafts of the draft model for one sequence. Unlike prompt lookup, it can only propose tokens that a draft round has
+ * computed.
+ */
 export class ModelGuess implements Drafter {
   readonly #tokens: readonly number[];
   #guess: readonly number[] = [];
-  /** Tokens of the text that the guess follows. */
+  /** Length of the text that the draft continues. */
   #after = 0;
   acceptance: number;
 
-  /** @param tokens prompt and answer; the caller appends to it and then calls `observe` */
+  /** @param tokens prompt and output; the caller appends to it and then calls `observe` */
   constructor(tokens: readonly number[], acceptance: number) {
     this.#tokens = tokens;
     this.acceptance = acceptance;
@@ -35,7 +41,7 @@ export class ModelGuess implements Drafter {
     return Math.max(0, this.#guess.length - (this.#tokens.length - this.#after));
   }
 
-  /** @param guess of what follows the text as it is now */
+  /** @param draft tokens expected after the current text */
   hold(guess: readonly number[]): void {
     this.#guess = guess;
     this.#after = this.#tokens.length;
@@ -56,7 +62,7 @@ export class ModelGuess implements Drafter {
   }
 }
 
-/** A sequence that the model drafts for, and how many tokens. */
+/** A sequence to draft for, and the number of draft tokens. */
 export interface Drafted {
   readonly sequence: Sequence;
   readonly guess: ModelGuess;
@@ -64,18 +70,18 @@ export interface Drafted {
 }
 
 /**
- * A smaller model that guesses what a larger one will draw. It draws as the larger one does, with the same sampling and
- * the same noise, so that models that agree about a distribution agree about the token drawn from it.
+ * A smaller model that drafts tokens for a larger one. It samples with the same parameters and the same noise as the
+ * larger model, so two models that agree on a distribution also agree on the token sampled from it.
  */
 export class DraftModel {
   readonly #runner: DraftRunner;
   readonly #lanes: DraftLanes;
-  /** Written to the GPU when submitted, so one serves all steps. */
+  /** Each step is written to the GPU when it is submitted, so one input object serves all steps. */
   readonly #step: StepInput;
-  /** Ids that the larger model knows. */
+  /** Vocabulary size of the target model. */
   readonly #known: number;
 
-  /** @param vocabulary of the model that it drafts for */
+  /** @param vocabulary vocabulary size of the target model */
   constructor(runner: DraftRunner, vocabulary: number) {
     this.#runner = runner;
     this.#lanes = new DraftLanes(runner);
@@ -83,16 +89,18 @@ export class DraftModel {
     this.#known = vocabulary;
   }
 
-  /** Tokens that can be guessed behind the sequence's text, as far as the draft model's context and pages go. */
+  /** Number of tokens that can be drafted after the sequence's text within the draft model's context and pages. */
   room(sequence: Sequence): number {
-    // The last guess is drawn and not written.
+    // The last draft is sampled but not written to the cache.
     const room = this.#runner.memory.capacity.context - sequence.tokens.length + 1;
     if (room < 1) return 0;
     const most = Math.min(room, maxDrafts);
     return this.#lanes.fits(sequence, sequence.tokens.length + most - 1) ? most : 0;
   }
 
-  /** Tokens to compute before it can guess for this sequence; 0 where a step of guessing does so beside. */
+  /**
+   * Tokens that must be computed before drafting for this sequence; 0 when the first drafting step can compute them.
+   */
   lag(sequence: Sequence): number {
     const missing = this.#lanes.missing(sequence);
     return missing > nearTokens ? missing : 0;
@@ -102,7 +110,7 @@ export class DraftModel {
     this.#lanes.forget();
   }
 
-  /** Computes at most `most` tokens of these texts, in their order. @returns how many */
+  /** Computes up to `limit` missing tokens of these sequences, in order. @returns the number of computed tokens */
   async catchUp(sequences: readonly Sequence[], most: number): Promise<number> {
     const step = this.#step;
     step.clear();
@@ -123,7 +131,10 @@ export class DraftModel {
     return computed;
   }
 
-  /** Guesses for those that lag no more, as long as there are pages for them. @returns for how many */
+  /**
+   * Drafts for the sequences that have caught up, as far as pages are available. @returns the number of sequences
+   * drafted for
+   */
   async guess(drafted: readonly Drafted[]): Promise<number> {
     let rows = this.#runner.memory.capacity.stepTokens;
     const able = drafted.filter(({ sequence, count }) => {
@@ -146,14 +157,17 @@ export class DraftModel {
     for (const [index, { sequence, guess }] of able.entries()) {
       const ids = guesses[index] as number[];
       this.#lanes.write(sequence, ids.slice(0, -1));
-      // Beyond what the larger model knows, and where the logits were no numbers, nothing can be verified.
+      // Token ids outside the target's vocabulary, and ids from invalid logits, cannot be verified.
       const end = ids.findIndex((id) => id >= this.#known);
       guess.hold(end < 0 ? ids : ids.slice(0, end));
     }
     return able.length;
   }
 
-  /** A step that computes what is missing and draws the first guess of each, and a step for each further one. */
+  /**
+   * Yields a step that computes missing tokens and samples the first draft of each sequence, then one step for each
+   * further draft.
+   */
   *#chain(drafted: readonly Drafted[], rounds: number): Generator<StepInput> {
     const step = this.#step;
     step.clear();
@@ -180,7 +194,7 @@ export class DraftModel {
     }
   }
 
-  /** As the draft model may read them: what it has no row for makes a bad guess, and no more than that. */
+  /** Token ids for the draft model: ids outside its vocabulary become 0. That only makes a draft worse. */
   #ids(tokens: readonly number[]): readonly number[] {
     const { vocabulary } = this.#runner.graph.shape;
     return vocabulary >= this.#known ? tokens : tokens.map((id) => (id < vocabulary ? id : 0));

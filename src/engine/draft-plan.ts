@@ -1,4 +1,4 @@
-/** How many drafts the sequences of a step may get. */
+/** Decides how many drafts each sequence of a step gets. */
 import type { Candidate, DraftPolicy } from './draft-policy.ts';
 import type { Drafter } from './drafter.ts';
 import { type Capacity, splitTokensOf } from './memory.ts';
@@ -10,13 +10,13 @@ import { stepSamples } from './step.ts';
 
 const noPlan = { each: 0, rows: 0 };
 
-/** Who has a guess of what follows; what a model has computed goes before what stands in the text. */
+/** The drafter of a sequence that has a draft now. The draft model takes precedence over prompt lookup. */
 export const drafterOf = ({ model, lookup }: Sequence): Drafter | undefined =>
   [model, lookup].find((drafter) => drafter !== undefined && drafter.most > 0);
 
 /**
- * Drafts that a sequence can take: none beyond the end of its answer, and none where decoding splits the context:
- * attention of several rows does not, and rounds differently.
+ * Most drafts that can be verified for a sequence: none past `maxTokens`, and none where decoding splits the context,
+ * because attention over several rows is not split and rounds differently.
  */
 export function verifiable({ drawn, answered, request, scheduled }: Sequence, capacity: Capacity): number {
   if (drawn - answered > 1) return 0;
@@ -24,21 +24,21 @@ export function verifiable({ drawn, answered, request, scheduled }: Sequence, ca
   return Math.max(0, Math.min(maxDrafts, request.maxTokens - drawn - 1, unsplit));
 }
 
-/** Of those, how many somebody can guess. */
+/** Most drafts for a sequence: what can be verified, limited by what its drafter can propose. */
 export function draftRoom(sequence: Sequence, capacity: Capacity): number {
   const guessed = (drafterOf(sequence)?.most ?? 0) - (sequence.drawn - sequence.answered);
   return Math.max(0, Math.min(verifiable(sequence, capacity), guessed));
 }
 
-/** Rows of drafts that a step has room for; none while a prompt is scored, which cannot do without rows of logits. */
+/** Rows of a step available for drafts; 0 while a prompt is scored, because scoring needs the rows of logits. */
 export function rowsForDrafts(running: readonly Sequence[], { slots, stepTokens }: Capacity): number {
   if (running.some(({ isScoring }) => isScoring)) return 0;
   const decoding = running.reduce((sum, one) => sum + Number(isDecoding(one)), 0);
-  // Whose prompt ends in this step takes a sample too.
+  // A prompt that ends in this step takes a sample too.
   return Math.min(stepSamples(slots) - running.length, stepTokens - decoding);
 }
 
-/** What the prompt tokens of the next step will take. */
+/** Expected time in ms for the prompt tokens of the next step. */
 export function promptMsOf(running: readonly Sequence[], pace: PromptPace): number {
   let tokens = 0;
   for (const { phase, tokens: text, scheduled } of running) {
@@ -47,7 +47,7 @@ export function promptMsOf(running: readonly Sequence[], pace: PromptPace): numb
   return Math.min(tokens, pace.chunk(true)) * pace.tokenMs;
 }
 
-/** A decoding sequence as it stands. */
+/** The drafting state of a decoding sequence. */
 export function candidateOf(sequence: Sequence, capacity: Capacity): Candidate {
   const room = draftRoom(sequence, capacity);
   const acceptance = drafterOf(sequence)?.acceptance ?? 0;
@@ -55,8 +55,8 @@ export function candidateOf(sequence: Sequence, capacity: Capacity): Candidate {
 }
 
 /**
- * Drafts a sequence for the step that is being formed, and rows for all drafts together.
- * @param decided drafts a sequence, where that is not to be decided any more
+ * Drafts for each sequence in the step being formed, and the total rows for drafts.
+ * @param decidedDrafts drafts for each sequence when a draft round has already decided it; 0 otherwise
  */
 export function planDrafts(
   running: readonly Sequence[],

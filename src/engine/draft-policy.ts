@@ -1,41 +1,41 @@
 import { maxDrafts } from './prompt-lookup.ts';
 
-/** `auto` drafts where it pays, by measurement; `always` wherever there is a guess (tests, benches). */
+/** `auto` drafts where measurement shows a gain; `always` drafts wherever a draft exists (tests and benchmarks). */
 export type Speculation = 'auto' | 'always' | 'off';
 
-/** One decoding sequence, as far as it matters for drafting. */
+/** The state of one decoding sequence that matters for drafting. */
 export interface Candidate {
-  /** Drafts it can take at most; 0 when it has no guess. */
+  /** Most drafts it can take; 0 when it has none. */
   readonly room: number;
-  /** Tokens on their way that must be guessed as well: 0 or 1. */
+  /** Sampled tokens not read back yet, which a draft must predict as well: 0 or 1. */
   readonly ahead: number;
-  /** Part of its guesses that come true. */
+  /** Fraction of its drafts that are accepted. */
   readonly acceptance: number;
 }
 
-/** Drafts a sequence that are tried: each fills a matmul of a few columns. */
+/** Numbers of drafts for each sequence that are considered; each fills a matmul of a few columns. */
 export const sizes = [1, 3, maxDrafts] as const;
-/** A verification must be expected to be so much faster. */
+/** Expected speedup that a verification step must reach. */
 const margin = 1.15;
-/** How fast costs and the common acceptance follow what is measured. */
+/** Smoothing factors of step times and of the overall acceptance rate. */
 const costRate = 0.25;
 const acceptanceRate = 0.02;
-/** Steps without drafts after which a rejected size is measured again; doubled each time that it does not pay. */
+/** Steps without drafts after which a rejected size is measured again; doubled after each unsuccessful trial. */
 const firstPause = 64;
 const longestPause = 1024;
 
 /**
- * Decides how many drafts a sequence gets in the next step: as many as promise most tokens a millisecond, by the
- * measured time of steps with so many rows and the acceptance seen. A step with drafts has to be read back before the
- * next one can be formed; what that costs is part of what is measured.
+ * Chooses how many drafts a sequence gets in the next step: the number with the highest expected tokens per ms, from
+ * measured times of steps with that many rows and the observed acceptance rate. A step with drafts must be read back
+ * before the next one can be formed; the measured times include that cost.
  */
 export class DraftPolicy {
   readonly mode: Speculation;
-  /** Of all sequences lately: where a new one begins. */
+  /** Recent acceptance rate over all sequences; the initial value for a new one. */
   acceptance = 0.5;
   readonly #plain: (number | undefined)[] = [];
   readonly #verify: (number | undefined)[] = [];
-  /** Steps since drafts were last tried, and after how many they are tried although they seem not to pay. */
+  /** Steps since drafts were last tried, and the interval after which they are tried even if they seem too slow. */
   #since = 0;
   #pause = firstPause;
 
@@ -43,29 +43,29 @@ export class DraftPolicy {
     this.mode = mode;
   }
 
-  /** A step without prompt tokens took `ms`, from the end of the one before it. */
+  /** Records that a step without prompt tokens took `ms`, counted from the end of the previous step. */
   learn(kind: 'plain' | 'verify', rows: number, ms: number): void {
     const costs = kind === 'plain' ? this.#plain : this.#verify;
     const known = costs[rows];
     costs[rows] = known === undefined ? ms : known + (ms - known) * costRate;
   }
 
-  /** A guess of some sequence came true or not. */
+  /** Records whether a draft token of any sequence was accepted. */
   observe(hit: boolean): void {
     this.acceptance += (Number(hit) - this.acceptance) * acceptanceRate;
   }
 
   /**
-   * Drafts a sequence of the next step; 0: none.
-   * @param rows of drafts that the step has room for
-   * @param promptMs what the step's prompt tokens will take
+   * Number of drafts for each sequence in the next step; 0 for none.
+   * @param rows rows available for drafts in the step
+   * @param promptMs expected time for the step's prompt tokens
    */
   choose(candidates: readonly Candidate[], rows: number, promptMs: number): number {
     if (this.mode === 'off' || rows < 1 || !candidates.some(({ room }) => room > 0)) return 0;
     if (this.mode === 'always') return maxDrafts;
     const count = candidates.length;
     const plain = this.#plain[count];
-    // Nothing to compare with yet.
+    // There is no measurement to compare with yet.
     if (plain === undefined) return 0;
     const { size: best } = this.best(candidates, rows, promptMs);
     let likely = 0;
@@ -82,21 +82,22 @@ export class DraftPolicy {
       this.#pause = firstPause;
       return best;
     }
-    // Times change, and a single slow step must not decide for ever; but guesses that never come true are no use.
+    // Step times change, and a single slow step must not disable drafting for ever. Drafts that are never accepted
+    // are not retried.
     if (most < count * 1.5 || ++this.#since < this.#pause) return 0;
     this.#since = 0;
     this.#pause = Math.min(longestPause, this.#pause * 2);
     return likely;
   }
 
-  /** What a step takes in which so many sequences decode and nobody drafts; undefined: not measured yet. */
+  /** Time in ms of a step that decodes this many sequences without drafts; undefined when not measured yet. */
   plainMs(count: number): number | undefined {
     return this.#plain[count];
   }
 
   /**
-   * The size that promises most, where that is enough to be worth it, and the tokens a millisecond that it or any other
-   * choice has to beat.
+   * The best number of drafts, 0 when none is worth it, and its expected tokens per ms, which any alternative must
+   * exceed.
    */
   best(candidates: readonly Candidate[], rows: number, promptMs: number): { size: number; rate: number } {
     const { length: count } = candidates;
@@ -110,14 +111,16 @@ export class DraftPolicy {
     return most;
   }
 
-  /** Tokens that a verification is expected to give, and what it takes beside its prompt tokens. */
+  /** Expected tokens and time in ms of a verification step, without its prompt tokens. */
   expect(candidates: readonly Candidate[], size: number, rows: number): { tokens: number; ms: number } {
     const { length: count } = candidates;
     const { drafts, tokens } = expected(candidates, size, rows);
     return { tokens, ms: this.#verifyMs(count, count + drafts, this.#plain[count] ?? 0) };
   }
 
-  /** What a verification of so many rows takes; unknown ones are taken for as cheap as they can be. */
+  /**
+   * Time in ms of a verification step with this many rows; an unmeasured size is assumed to be as fast as possible.
+   */
   #verifyMs(least: number, rows: number, plain: number): number {
     for (let fewer = rows; fewer > least; fewer--) {
       const known = this.#verify[fewer];
@@ -127,7 +130,7 @@ export class DraftPolicy {
   }
 }
 
-/** Draft rows in use, and tokens expected, when each sequence gets `size` drafts as far as there is room. */
+/** Draft rows used and tokens expected when each sequence gets up to `size` drafts. */
 function expected(candidates: readonly Candidate[], size: number, rows: number) {
   let drafts = 0;
   let tokens = 0;

@@ -7,12 +7,12 @@ import { RoundPolicy } from './round-policy.ts';
 import type { Sequence } from './sequence.ts';
 import { type InFlight, isDecoding } from './share.ts';
 
-/** Tokens that a sequence is taken to write still, where its limit allows more. */
+/** Tokens that a sequence is assumed to generate still, when its limit allows more. */
 const usualRest = 128;
 
-/** What a round leaves to the step after it. */
+/** The result of a draft round for the step after it. */
 interface DoneRound {
-  /** Drafts a sequence; 0: texts were caught up with, and nothing guessed. */
+  /** Drafts for each sequence; 0 when the round only caught up. */
   readonly each: number;
   readonly ms: number;
 }
@@ -23,8 +23,8 @@ interface DueRound {
 }
 
 /**
- * Rounds of a draft model: between two steps, when nothing else is on its way, it computes what it has not seen of the
- * texts, a chunk at a time, and guesses for all of them together.
+ * Runs draft rounds of a draft model. A round runs between two steps, when no step is in flight: the draft model
+ * computes the tokens it has not seen yet, a chunk at a time, then drafts for all chosen sequences together.
  */
 export class DraftRounds {
   readonly #model: DraftModel;
@@ -34,13 +34,13 @@ export class DraftRounds {
   readonly #pace: PromptPace;
   readonly #ownPace = new PromptPace();
   readonly #now: () => number;
-  /** The round that is to run: guesses a sequence, and for whom. */
+  /** The round to run next: the number of drafts and the chosen sequences. */
   #due: DueRound | undefined;
-  /** Goes on with texts that the last one has not caught up with. */
+  /** Sequences that the previous round did not catch up with. */
   #unfinished: DueRound | undefined;
   #done: DoneRound | undefined;
 
-  /** @param target the model that it drafts for, as the scheduler sees it */
+  /** @param target the target model, as the scheduler sees it */
   constructor(
     runner: DraftRunner,
     target: {
@@ -59,7 +59,7 @@ export class DraftRounds {
     this.#now = target.now;
   }
 
-  /** A drafter for a sequence that may have one. */
+  /** Creates the drafter of a sequence that allows drafts. */
   drafterFor({ tokens }: Sequence): ModelGuess {
     return new ModelGuess(tokens, this.#policy.acceptance);
   }
@@ -72,12 +72,12 @@ export class DraftRounds {
     this.#model.forget();
   }
 
-  /** Decided, and not run yet: no step is formed before it. */
+  /** True when a round is decided but has not run; no step is formed before it runs. */
   get isDue(): boolean {
     return this.#due !== undefined;
   }
 
-  /** Decides whether a round runs before the next step; true as long as one is due. */
+  /** Decides whether a round runs before the next step; returns true while one is due. */
   plan(running: readonly Sequence[]): boolean {
     if (this.#done || this.#drafting.mode === 'off') return false;
     this.#due ??= this.#unfinished;
@@ -95,7 +95,7 @@ export class DraftRounds {
       plain.push(stands);
       const room = this.#room(sequence);
       if (room === 0) {
-        // Nothing is on its way when the step behind a round is formed.
+        // No step is in flight when the step after a round is formed.
         guessed.push({ ...stands, ahead: 0 });
         continue;
       }
@@ -113,7 +113,7 @@ export class DraftRounds {
     return each > 0;
   }
 
-  /** Runs the round that is due; sequences may end meanwhile. */
+  /** Runs the round that is due. Sequences may end meanwhile. */
   async run(running: readonly Sequence[]): Promise<void> {
     const { each, chosen } = this.#due ?? { each: 0, chosen: [] };
     this.#due = undefined;
@@ -129,14 +129,14 @@ export class DraftRounds {
     this.#done = { each: count > 0 ? each : 0, ms: ended - began };
   }
 
-  /** What the round before this step left, once. */
+  /** Returns the result of the round before this step, once. */
   take(): DoneRound | undefined {
     const done = this.#done;
     this.#done = undefined;
     return done;
   }
 
-  /** A step was read back that took `ms`, and verified so many right guesses. */
+  /** Records that a step took `ms`, and how many tokens of the draft model it accepted. */
   settle(step: InFlight, ms: number, accepted: number): void {
     const { rows, drafts, prefillTokens, isUnusual, roundMs } = step;
     const isPure = prefillTokens === 0 && !isUnusual;
@@ -146,12 +146,12 @@ export class DraftRounds {
     }
     const decoding = Math.max(1, rows - drafts);
     const plain = this.#drafting.plainMs(decoding);
-    // What else is in the step is no matter of the round.
+    // Other work in the step does not count against the round.
     if (plain !== undefined)
       this.#policy.settle(roundMs + (isPure ? ms : plain), 1 + accepted / decoding, plain);
   }
 
-  /** A chunk of the texts that it is far behind, the oldest first. */
+  /** Computes a chunk of the missing tokens, oldest sequence first. */
   async #catchUp(running: readonly Sequence[], chosen: readonly Sequence[]): Promise<void> {
     const behind = chosen.filter((one) => this.#lags(one));
     if (behind.length === 0) return;
@@ -161,7 +161,7 @@ export class DraftRounds {
     this.#ownPace.learn(computed, this.#now() - began);
   }
 
-  /** Who gets how many guesses; rows are given as the step will give them. */
+  /** Assigns draft rows to sequences in the same order as the following step will. */
   #share(running: readonly Sequence[], { each, chosen }: DueRound): { drafted: Drafted[]; most: number } {
     const drafted: Drafted[] = [];
     let left = rowsForDrafts(running, this.#capacity);
@@ -179,8 +179,8 @@ export class DraftRounds {
   }
 
   /**
-   * Tokens that the model is to guess for a sequence: none where it has a guess still, and none where a lookup has one
-   * that is as good, which costs nothing.
+   * Most tokens to draft for a sequence: 0 while it has a draft, and 0 when prompt lookup has a draft with an equal
+   * or better acceptance rate, because that one is free.
    */
   #room(sequence: Sequence): number {
     const { model, lookup } = sequence;
@@ -193,7 +193,7 @@ export class DraftRounds {
     return this.#able(sequence) > 0 && this.#model.lag(sequence) > 0;
   }
 
-  /** Tokens that the model can guess for a sequence, and a step verify. */
+  /** Most tokens that can be drafted for a sequence and verified in one step. */
   #able(sequence: Sequence): number {
     if (!isDecoding(sequence)) return 0;
     return Math.min(verifiable(sequence, this.#capacity), this.#model.room(sequence));

@@ -8,20 +8,20 @@ import { createTokenizer } from './tokenizer/index.ts';
 import type { Tokenizer } from './tokenizer/types.ts';
 import { EngineError, type EngineOptions, type QuantizeType } from './types.ts';
 
-/** A model that drafts for another one. */
+/** An opened draft model. */
 export interface DraftSource {
   readonly file: ModelFile;
   readonly graph: Graph;
 }
 
-/** The model that is drafted for. */
+/** The target model: the one that drafts are made for. */
 interface Target extends DraftSource {
   readonly tokenizer: Tokenizer;
 }
 
 /**
- * Opens the model that `options.draft` names, if any; the caller closes its file.
- * @throws ModelFileError for a file that cannot be used; EngineError `invalid_request` for two models that do not go together
+ * Opens the model named by `options.draft`, if any. The caller closes its file.
+ * @throws ModelFileError for an unusable file; EngineError `invalid_request` for two models that cannot be combined
  */
 export async function openDraft(
   platform: Platform,
@@ -29,7 +29,7 @@ export async function openDraft(
   target: Target,
 ): Promise<DraftSource | undefined> {
   if (draft === undefined) return undefined;
-  if (speculation === 'off') refuse('it drafts tokens, and --no-speculation forbids that');
+  if (speculation === 'off') refuse('a draft model cannot be combined with --no-speculation');
   refuseTarget(target);
   const files = await platform.modelFiles(draft);
   const opened = await openModelFile(files);
@@ -53,35 +53,38 @@ function refuse(why: string): never {
 
 function refuseTarget({ file, graph }: Target): void {
   if (graph.shape.embedding)
-    refuse(`the model itself, ${file.name}, makes embeddings, and there is nothing to draft for it`);
+    refuse(`the target model ${file.name} makes embeddings and generates no text to draft`);
   if (hasStates(graph.shape)) {
     refuse(
-      `layers of the model itself, ${file.name}, keep a state of the whole text, out of which a rejected draft ` +
-        'cannot be taken again; no model can draft for it',
+      `layers of the target model ${file.name} keep a recurrent state, from which a rejected draft ` +
+        'cannot be removed; no model can draft for it',
     );
   }
 }
 
-/** @throws EngineError `invalid_request` for a model of this shape that cannot draft */
+/** @throws EngineError `invalid_request` when a model of this shape cannot draft */
 export function refuseDraft(name: string, shape: Shape): void {
   if (shape.embedding) refuse(`${name} makes embeddings and generates no text`);
   if (hasStates(shape)) {
     refuse(
-      `layers of ${name} keep a state of the whole text, out of which a rejected draft cannot be taken again; ` +
-        'name a model that keeps keys and values alone',
+      `layers of ${name} keep a recurrent state, from which a rejected draft cannot be removed; ` +
+        'name a model whose layers keep only keys and values',
     );
   }
   if (shape.layerInput !== undefined) {
     refuse(
-      `${name} reads its file for every token, so that its guesses could not follow one another on the GPU; ` +
-        'name a model that lies there whole',
+      `${name} reads its file for every token, so it cannot draft several tokens in a row on the GPU; ` +
+        'name a model that fits on the GPU completely',
     );
   }
 }
 
 const hasStates = (shape: Shape): boolean => cacheShapes(shape).some(({ kind }) => kind === 'state');
 
-/** The same number means the same token in both; one may have more that are there to fill up, as families have. */
+/**
+ * Checks that both vocabularies give each id the same token. One may be longer, by padding tokens, as is common
+ * within a family.
+ */
 function refuseOtherTokens(target: Target, draft: { name: string; tokenizer: Tokenizer }): void {
   const [ours, theirs] = [target.tokenizer, draft.tokenizer];
   const common = Math.min(ours.vocabSize, theirs.vocabSize);
@@ -105,7 +108,7 @@ function refuseOtherTokens(target: Target, draft: { name: string; tokenizer: Tok
   }
 }
 
-/** How converters and families write ids that no text has. */
+/** Padding tokens that converters and model families add; no text contains them. */
 const isFiller = (text: string): boolean =>
   /^[<[]?\|?(?:unused|pad|reserved|extra|dummy)[\w ]*\|?[>\]]?$/i.test(text);
 

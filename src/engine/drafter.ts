@@ -1,18 +1,21 @@
-/** Guesses how one sequence's text goes on. */
+/** Proposes draft tokens for one sequence. */
 export interface Drafter {
-  /** Tokens that it can propose now, at most; 0: it has no guess. */
+  /** Most tokens that it can propose now; 0 when it has no draft. */
   readonly most: number;
-  /** Part of its guesses that came true lately. */
+  /** Recent fraction of its drafts that were accepted. */
   readonly acceptance: number;
-  /** A token was appended to the text. @returns whether it was the one expected; undefined when none was */
+  /**
+   * Called after a token was appended to the text. @returns whether it was the expected one; undefined when none was
+   * expected
+   */
   observe(): boolean | undefined;
-  /** `count` tokens expected after the next `skip` ones; fewer where it has no more. */
+  /** Up to `count` tokens expected after the next `skip` ones. */
   propose(skip: number, count: number): number[];
 }
 
-/** How fast the acceptance follows what is seen: of one sequence. */
+/** Smoothing factor of a sequence's acceptance rate. */
 const rate = 0.15;
 
-/** The acceptance after another guess. */
+/** The acceptance rate after one more observation. */
 export const afterGuess = (acceptance: number, hit: boolean): number =>
   acceptance + (Number(hit) - acceptance) * rate;

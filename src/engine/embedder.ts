@@ -1,4 +1,4 @@
-/** What embedding requests wait for, and the steps that answer them: several texts a step, requests by turns. */
+/** Queue of embedding requests and the steps that compute them: several texts in a step, requests served in turn. */
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { errorMessage } from '../util/error-message.ts';
 import type { Embedding } from './graph.ts';
@@ -7,7 +7,7 @@ import { pipelineDepth } from './runner.ts';
 import type { StepInput } from './step.ts';
 import { EngineError, greedy } from './types.ts';
 
-/** What the embedder needs of a `Runner`. Everything it is given takes effect in the order of the calls. */
+/** The part of `Runner` that the embedder needs. Calls take effect in order. */
 export interface EmbeddingRunner {
   readonly memory: { readonly capacity: Capacity };
   readonly graph: { readonly shape: { readonly embedding?: Embedding } };
@@ -16,39 +16,39 @@ export interface EmbeddingRunner {
   setPages(slot: number, pages: readonly number[]): void;
 }
 
-/** One request: its texts, and what is known of them. */
+/** One embedding request: its texts and the rows computed so far. */
 interface Job {
   readonly inputs: readonly (readonly number[])[];
   readonly rows: Float32Array[];
-  /** Of the next text that no step has begun. */
+  /** Index of the next text that no step has started. */
   next: number;
-  /** Texts whose rows are not there yet. */
+  /** Number of texts whose rows are not computed yet. */
   missing: number;
   settled: boolean;
   resolve(rows: Float32Array[]): void;
   reject(reason: unknown): void;
 }
 
-/** A text on the GPU: it holds a slot and pages until its last step is submitted. */
+/** A text being computed. It holds a slot and pages until its last step is submitted. */
 interface Running {
   readonly job: Job;
   readonly index: number;
   readonly slot: number;
   readonly pages: readonly number[];
-  /** Tokens in steps already submitted. */
+  /** Tokens in submitted steps. */
   scheduled: number;
 }
 
 interface InFlight {
-  /** Whose rows the results are, in order. */
+  /** Texts that end in this step, in the order of the result rows. */
   readonly ends: readonly Running[];
   readonly results: Promise<Float32Array<ArrayBuffer>[]>;
 }
 
 /**
- * Forms steps from texts of all requests by turns, so that a request of one text does not wait for one of thousands.
- * Where a step must hold whole texts, one that no longer fits begins the next step; elsewhere those that run share the
- * step's tokens. While a step runs the next one is encoded.
+ * Forms steps from the texts of all requests in turn, so that a request of one text does not wait for one of
+ * thousands. Where a step must hold whole texts, a text that does not fit starts the next step; otherwise the running
+ * texts share the step's tokens. The next step is encoded while one runs.
  */
 export class Embedder {
   readonly #runner: EmbeddingRunner;
@@ -59,17 +59,17 @@ export class Embedder {
   readonly #freePages: number[];
   readonly #step: StepInput;
   readonly #onFailure: (reason: string) => void;
-  /** Gets the device for itself, runs the work, and gives it back. */
+  /** Acquires the device exclusively, runs the work, and releases the device. */
   readonly #withDevice: (work: () => Promise<void>) => Promise<void>;
   #busy = false;
-  /** Why nothing more is computed here. */
+  /** Set when no further step runs: why. */
   #stopped: { readonly reason: unknown } | undefined;
 
   constructor(
     runner: EmbeddingRunner,
     options: {
       withDevice: (work: () => Promise<void>) => Promise<void>;
-      /** A step failed: nothing more can run here. */
+      /** Called when a step failed; this embedder cannot run further steps. */
       onFailure: (reason: string) => void;
     },
   ) {
@@ -85,7 +85,7 @@ export class Embedder {
     this.#onFailure = options.onFailure;
   }
 
-  /** Requests of which a text is being computed, and others. */
+  /** Requests with at least one text started. */
   get running(): number {
     return this.#jobs.filter(({ next }) => next > 0).length;
   }
@@ -95,9 +95,9 @@ export class Embedder {
   }
 
   /**
-   * A row for each text, in order, as the model makes them.
-   * @param inputs each of 1 to `context` tokens
-   * @param signal ends it with its reason, whatever runs
+   * Computes one row for each text, in order, not normalized.
+   * @param inputs token ids of each text: 1 to `context` tokens
+   * @param signal rejects the request with the signal's reason; a running step completes
    */
   embed(inputs: readonly (readonly number[])[], signal?: AbortSignal): Promise<Float32Array[]> {
     return new Promise((resolve, reject) => {
@@ -135,7 +135,7 @@ export class Embedder {
     });
   }
 
-  /** Fails everything and forms no further step. */
+  /** Rejects all requests and forms no further step. */
   stop(reason: unknown): void {
     this.#stopped = { reason };
     for (const job of this.#jobs.splice(0)) job.reject(reason);
@@ -153,7 +153,7 @@ export class Embedder {
       })
       .finally(() => {
         this.#busy = false;
-        // Something may have come between the last look and the end of the run.
+        // A request may have arrived between the last check and the end of the run.
         if (this.#jobs.some(hasMore)) this.#start();
       });
   }
@@ -165,7 +165,7 @@ export class Embedder {
         while (inFlight.length < pipelineDepth && !this.#stopped) {
           const step = this.#compose();
           if (!step) break;
-          // It is awaited in its turn; until then a failure of it must not count as one that nobody handles.
+          // It is awaited later; this handler prevents an unhandled rejection until then.
           step.results.catch(() => undefined);
           inFlight.push(step);
         }
@@ -176,7 +176,7 @@ export class Embedder {
         for (const [at, end] of oldest.ends.entries()) deliver(end, rows[at] as Float32Array);
       }
     } finally {
-      // The device may be destroyed only when it works on nothing.
+      // The device must not be destroyed while it is computing.
       await Promise.allSettled(inFlight.map(({ results }) => results));
     }
   }
@@ -188,12 +188,12 @@ export class Embedder {
     const ends = this.#embedding.whole ? this.#addWhole(step) : this.#addChunks(step);
     if (step.dims.tokens === 0) return undefined;
     const results = this.#runner.embed(step);
-    // The GPU works in order, so whoever gets their pages next writes after this step.
+    // The GPU executes steps in order, so the next user of these pages writes after this step.
     for (const end of ends) this.#release(end);
     return { ends, results };
   }
 
-  /** Texts as they come, as long as a whole one fits. */
+  /** Adds whole texts in order while they fit. */
   #addWhole(step: StepInput): Running[] {
     const { stepTokens } = this.#runner.memory.capacity;
     const ends: Running[] = [];
@@ -208,7 +208,7 @@ export class Embedder {
     }
   }
 
-  /** A share of the step's tokens for each text that runs; what the short ones leave goes to the others. */
+  /** Divides the step's tokens among the running texts; tokens that short texts do not need go to the others. */
   #addChunks(step: StepInput): Running[] {
     const { stepTokens } = this.#runner.memory.capacity;
     while (this.#running.length < stepTokens && this.#admit(Number.POSITIVE_INFINITY));
@@ -227,7 +227,7 @@ export class Embedder {
     return ends;
   }
 
-  /** The next text by turns, when there is room for it; its request goes to the end of the line. */
+  /** Starts the next text if slots, pages and tokens allow; its request moves to the end of the queue. */
   #admit(mostTokens: number): Running | undefined {
     const job = this.#jobs.find(hasMore);
     const slot = this.#freeSlots.at(-1);

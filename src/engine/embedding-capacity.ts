@@ -6,14 +6,14 @@ import type { Embedding } from './graph.ts';
 import { type Capacity, largestBinding, pageBytes, workBytes } from './memory.ts';
 import { EngineError } from './types.ts';
 
-/** Without `--context`, no longer than this: a step holds a whole text, or the cache does. */
+/** Upper limits of the default context: `whole` where a step holds a whole text, `inChunks` where the cache does. */
 const defaultContext = { whole: 2048, inChunks: 8192 };
 const leastContext = 512;
 
 /**
- * Sizes the steps of a model for embeddings: one holds the longest text, and keys and values are kept no longer than it
- * takes. Where texts may come in chunks, the cache holds the longest.
- * Throws `model_too_large` with both sizes before anything is loaded.
+ * Chooses the step size of an embedding model: a step holds the longest text, and keys and values are kept only while
+ * a text runs. Where texts may come in chunks, the cache holds the longest text.
+ * @throws EngineError `model_too_large` with needed and available sizes, before anything is loaded
  */
 export function chooseEmbeddingCapacity(request: CapacityRequest, embedding: Embedding): Capacity {
   refuseUntrained(request);
@@ -22,14 +22,14 @@ export function chooseEmbeddingCapacity(request: CapacityRequest, embedding: Emb
   const wanted = request.context ?? Math.min(shape.trainedContext, usual);
   let context = wanted;
   let problem = problemOf(request, capacityFor(request, embedding, context));
-  // A context the user named is kept or refused; a default one shrinks.
+  // An explicit context is used as is or refused; a default context shrinks until it fits.
   const least = Math.min(wanted, leastContext);
   while (problem && request.context === undefined && context > least) {
     context = Math.max(least, context >> 1);
     problem = problemOf(request, capacityFor(request, embedding, context));
   }
   if (problem === undefined) return capacityFor(request, embedding, context);
-  // One text of a page: when not even that fits, no setting helps.
+  // Tries one text of one page: if even that does not fit, no setting helps.
   const smallest = capacityFor({ ...request, slots: 1 }, embedding, Math.min(context, pageTokens));
   const others = problemOf(request, smallest) ? '' : '; or use a smaller --context or --parallel';
   throw new EngineError('model_too_large', `${name}: texts of ${context} tokens: ${problem}${others}`);
@@ -38,12 +38,12 @@ export function chooseEmbeddingCapacity(request: CapacityRequest, embedding: Emb
 function capacityFor({ slots, software }: CapacityRequest, { whole }: Embedding, context: number): Capacity {
   const usual = software ? 128 : 1024;
   const stepTokens = whole ? Math.max(context, usual) : usual;
-  // The last page of each text may be all but empty.
+  // The last page of each text may be almost empty.
   const pages = Math.ceil(stepTokens / pageTokens) + slots + (whole ? 0 : Math.ceil(context / pageTokens));
   return { context, slots, stepTokens, pages };
 }
 
-/** Why it does not fit; undefined when it does. */
+/** Why this capacity does not fit; undefined when it does. */
 function problemOf(request: CapacityRequest, capacity: Capacity): string | undefined {
   const { shape, weightBytes, memoryBytes, maxBindingBytes, kvCacheBytes, matrices } = request;
   const cache = capacity.pages * pageBytes(shape);

@@ -1,8 +1,11 @@
-/** What is checked of a request for embeddings, and what becomes of the rows that a model makes. */
+/** Validation of embedding requests and normalization of the rows that a model computes. */
 import { few } from './few.ts';
 import { type EmbedRequest, EngineError, type ModelInfo } from './types.ts';
 
-/** @throws EngineError that names every text that cannot be embedded */
+/**
+ * Validates a request and returns the number of dimensions of its embeddings.
+ * @throws EngineError that names every text that cannot be embedded
+ */
 export function refuseEmbedding(request: EmbedRequest, model: ModelInfo): number {
   const { inputs, dimensions } = request;
   const own = model.embeddingDimensions;
@@ -14,7 +17,7 @@ export function refuseEmbedding(request: EmbedRequest, model: ModelInfo): number
   }
   const problems: string[] = [];
   const empty = inputs.flatMap(({ length }, index) => (length === 0 ? [index] : []));
-  if (empty.length > 0) problems.push(`without tokens: input ${few(empty)}`);
+  if (empty.length > 0) problems.push(`input ${few(empty)} has no tokens`);
   if (dimensions !== undefined && !(Number.isInteger(dimensions) && dimensions >= 1 && dimensions <= own)) {
     problems.push(`dimensions must be a whole number from 1 to ${own}, got ${dimensions}`);
   }
@@ -31,15 +34,15 @@ export function refuseEmbedding(request: EmbedRequest, model: ModelInfo): number
   return dimensions ?? own;
 }
 
-/** The row's beginning, of unit length. */
+/** The first `dimensions` elements of the row, scaled to unit length. */
 export function normalised(row: Float32Array, dimensions: number): Float32Array<ArrayBuffer> {
   const part = row.slice(0, dimensions);
-  // In doubles; their squares do not overflow.
+  // Sums in double precision, so the squares do not overflow.
   const length = Math.sqrt(part.reduce((sum, value) => sum + value * value, 0));
   if (!Number.isFinite(length) || length === 0) {
     throw new EngineError(
       'broken_model',
-      'an embedding has no direction, because its elements are zero or not numbers: the model file is damaged, or its values overflow',
+      'the embedding cannot be normalized, because its elements are all zero or not finite: the model file is damaged, or its values overflow',
     );
   }
   return part.map((value) => value / length);

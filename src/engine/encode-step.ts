@@ -1,4 +1,4 @@
-/** What a step is for the GPU: copies, and passes. */
+/** Encodes the GPU work of a step: buffer copies and compute passes. */
 import type { StepDims } from '../../kernels/define.ts';
 import type { StateCopy } from './kept-states.ts';
 import type { PageCopy } from './kv-cache.ts';
@@ -14,8 +14,8 @@ export const samplingPart: Parts = ['sampling'];
 const onePass = [undefined];
 
 /**
- * Encodes parts of a plan. Where log probabilities are wanted, a copy of the logits stands between them, because
- * sampling changes these.
+ * Encodes parts of a plan. When log probabilities are requested, the logits are copied between the forward and
+ * sampling parts, because sampling modifies them.
  */
 export function encodeParts(
   encoder: GPUCommandEncoder,
@@ -33,7 +33,7 @@ export function encodeParts(
   }
 }
 
-/** What has to be copied before the step's pass. */
+/** Encodes the copies that must run before the step's compute pass. */
 export function encodeCopies(
   encoder: GPUCommandEncoder,
   memory: Memory,
@@ -43,7 +43,7 @@ export function encodeCopies(
   for (const copy of states) copyState(encoder, memory, copy);
 }
 
-/** Copies keys and values of every layer from one page to another. */
+/** Copies the keys and values of every layer from one page to another. */
 function copyPage(encoder: GPUCommandEncoder, { caches, pageCopy }: Memory, { from, to }: PageCopy): void {
   const buffers = caches.flatMap((cache) =>
     cache.kind === 'pages' ? [cache.k, cache.v].map((buffer) => ({ buffer, bytes: cache.pageBytes })) : [],
@@ -60,7 +60,7 @@ function copyPage(encoder: GPUCommandEncoder, { caches, pageCopy }: Memory, { fr
   }
 }
 
-/** Copies the states of all layers between a slot and a place where they are kept. */
+/** Copies the states of all layers from a slot to a retained copy, or back. */
 function copyState(encoder: GPUCommandEncoder, { caches }: Memory, { kind, slot, place }: StateCopy): void {
   for (const cache of caches) {
     if (cache.kind !== 'state') continue;

@@ -39,20 +39,20 @@ import {
 const defaultQueue = 64;
 const hashedFirstBytes = 64 << 20;
 /**
- * A step with kernels of the lab that takes longer does not end: far more than any step the scheduler forms. Slow ones
- * may take a software adapter so long for each byte of weights.
+ * A step with lab kernels that takes longer counts as hung: far more than any step the scheduler forms. Software
+ * adapters get additional time for each byte of weights, because slow ones need it.
  */
 const hungMs = 20_000;
 const hungMsPerByte = 20 / 1e6;
-/** Longest that compiling the kernels of a binding may keep the queue from running steps. */
+/** Longest time that compiling the kernels of a binding may block the queue. */
 const compilingMs = 120_000;
 const watchMs = 500;
-/** Within which a lost device is heard of when its steps fail. */
+/** Time within which a device loss is reported after a step failed because of it. */
 const lossTellsMs = 200;
 
 /**
- * Loads a model and makes it ready to answer.
- * @throws ModelFileError for a file that cannot be used; EngineError `no_adapter`, `model_too_large`
+ * Loads a model and prepares it for requests.
+ * @throws ModelFileError for an unusable file; EngineError `no_adapter`, `model_too_large`
  */
 export async function loadEngine(platform: Platform, options: EngineOptions): Promise<ResidentEngine> {
   options.onProgress?.({ stage: 'open', done: 0, total: 1 });
@@ -75,7 +75,8 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     const source = { platform, options, file, graph, draft };
     const runner = await bringUp(source);
     if (draft && runner.draft) options.onNotice?.(draftNotice(draft, runner.memory, runner.draft.memory));
-    // Weights are looked at on their way to the device; a table that stays in the file is where it is read for the digest.
+    // Weights are checked while they are loaded; a table that stays in the file is checked while it is read for the
+    // digest.
     const table = streamedTable(graph);
     const look = { tensors: table === undefined ? [] : [table], onBad: (one: BadTensor) => (bad = one) };
     const digest = digestOf(platform, opened, options.quantize, hashes, look);
@@ -85,7 +86,7 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     throw error;
   }
   const hashed = engine.digest.then((value) => void (engine.model.digest = value));
-  // A small file is hashed before it is ready, a big one beside the first requests.
+  // A small file is hashed before the engine is ready, a large one while the first requests run.
   if (opened.sizeBytes <= hashedFirstBytes) {
     try {
       await hashed;
@@ -106,19 +107,21 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
 }
 
 const damagedTable = (file: string, { name, row }: BadTensor): string =>
-  `${file}: tensor '${name}' holds a value that is no number (row ${row}), so texts with that token fail; ` +
-  'the file is damaged, get it again';
+  `${file}: tensor '${name}' holds a value that is infinite or NaN (row ${row}), so texts with that token fail; ` +
+  'the file is damaged; download it again';
 
 function draftNotice({ file }: DraftSource, target: Memory, own: Memory): string {
   const { context } = own.capacity;
   const limit = context < target.capacity.context ? `, within its context of ${context} tokens` : '';
-  return `${modelId(file)} guesses tokens ahead${limit}`;
+  return `${modelId(file)} drafts tokens (speculative decoding)${limit}`;
 }
 
-/** The engine behind the planes: owns the runner of the present device and replaces it when that is lost. */
+/**
+ * The engine used by the HTTP planes. Owns the runner of the current device and replaces it when the device is lost.
+ */
 export class ResidentEngine implements Engine {
   readonly model: ModelInfo;
-  /** `sha256:<hex>` over the model's contents; `model.digest` is `pending` before it is known. */
+  /** `sha256:<hex>` over the model's content; `model.digest` is `pending` until it is known. */
   readonly digest: Promise<string>;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
@@ -126,10 +129,10 @@ export class ResidentEngine implements Engine {
   readonly #queueLimit: number;
   #runner: Runner;
   #scheduler: Scheduler;
-  /** Of a model for embeddings; its steps are interludes of the scheduler, which has nothing else to run. */
+  /** Set for embedding models. Its steps run as exclusive tasks of the scheduler, which has nothing else to run. */
   #embedder: Embedder | undefined;
   #state: 'ready' | 'rebuilding' | 'lost' | 'closed' = 'ready';
-  /** A step was answered since the device was opened: it is worth opening another one. */
+  /** A request was answered since the device was opened, so opening another device after a loss is worthwhile. */
   #proven = true;
   readonly #counts = {
     completions: 0,
@@ -140,18 +143,18 @@ export class ResidentEngine implements Engine {
     deviceLosses: 0,
   };
   readonly #schedulerCounts: SchedulerCounts = noCounts();
-  /** End what waits for a device that hangs. */
+  /** Rejects the promises that wait for a device that hangs. */
   readonly #abandoned = new Set<(reason: unknown) => void>();
   #watchdog: ReturnType<typeof setInterval> | undefined;
-  /** Work of `exclusive` runs. */
+  /** True while the work of `exclusive` runs. */
   #exclusive = false;
-  /** Bindings that are being planned and compiled. */
+  /** Number of bindings that are being planned and compiled. */
   #planning = 0;
-  /** Plans that it may still use. */
+  /** Plans that exclusive work may still use. */
   readonly #retired: Plans[] = [];
-  /** Plans that are no longer bound, but that steps on their way run on. */
+  /** Plans that are no longer bound but that submitted steps still use. */
   #leaving: Plans | undefined;
-  /** Told when the device was lost while kernels of the lab were bound: the built-ins have taken over. */
+  /** Called when the device was lost while lab kernels were bound; the built-in kernels have taken over. */
   onBindingsLost: ((reason: string) => void) | undefined;
 
   constructor(
@@ -188,8 +191,8 @@ export class ResidentEngine implements Engine {
   }
 
   /**
-   * For benches and the lab: the device, plan and memory of the present device. Whoever writes to pages of its KV
-   * cache calls `forgetPrefixes` before the next request.
+   * For benchmarks and the lab: device, plan and memory of the current device. A caller that writes to pages of the
+   * KV cache must call `forgetPrefixes` before the next request.
    */
   get runner(): Runner {
     return this.#runner;
@@ -200,8 +203,8 @@ export class ResidentEngine implements Engine {
   }
 
   /**
-   * Waits until no completion runs or waits, and gives `work` the device for itself; completions that come meanwhile
-   * wait. Rejects with the signal's reason when it aborts before that, and when the device is lost.
+   * Waits until no request runs or waits, and runs `work` with exclusive use of the device; new requests wait
+   * meanwhile. Rejects with the signal's reason when it aborts before `work` starts, and when the device is lost.
    */
   async exclusive<T>(work: (runner: Runner) => Promise<T>, signal?: AbortSignal): Promise<T> {
     this.#refuseState();
@@ -214,16 +217,16 @@ export class ResidentEngine implements Engine {
       } finally {
         this.#exclusive = false;
         for (const plans of this.#retired.splice(0)) plans.destroy();
-        // It may have written to any page.
+        // The work may have written to any page.
         scheduler.forgetPrefixes();
       }
     }, signal);
   }
 
   /**
-   * Runs the graph on these kernels where they are bound, on the built-ins elsewhere, from the next step on: all of
-   * them or, when one cannot be compiled or bound, none. Running generations go on.
-   * @param unfused kernels for `add`, `rope` and `kv_write`, which the built-ins only have joined to others
+   * Binds lab kernels, from the next step on; nodes without a binding run on the built-in kernels. If any kernel
+   * cannot be compiled or bound, nothing changes. Running requests continue.
+   * @param unfused kernels for `add`, `rope` and `kv_write`, which exist as built-ins only in fused form
    */
   async bind(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<void> {
     this.#refuseState();
@@ -236,19 +239,19 @@ export class ResidentEngine implements Engine {
     runner.bound = plans;
     this.#watchForHangs();
     if (!before) return;
-    // Until they end, a kernel that hangs is one that is bound.
+    // Until those steps end, a kernel of the previous plans can still hang.
     this.#leaving = before;
     try {
       await this.#unlessLost(runner, runner.gpu.device.queue.onSubmittedWorkDone());
     } finally {
       this.#leaving = undefined;
-      // A bench or a parity run goes on with what it began with.
+      // A running benchmark or parity run keeps using the plans it started with.
       if (this.#exclusive) this.#retired.push(before);
       else before.destroy();
     }
   }
 
-  /** What work on a device gives; rejects when the device is lost or hangs before that. */
+  /** Resolves with the result of `work`; rejects when the device is lost or hangs first. */
   async #unlessLost<T>(runner: Runner, work: Promise<T>): Promise<T> {
     const lost = runner.gpu.lost.then((reason): never => {
       throw new EngineError('device_lost', `the GPU was lost (${reason})`);
@@ -268,7 +271,7 @@ export class ResidentEngine implements Engine {
     unfused: ReadonlyMap<string, LabKernel>,
   ): ReturnType<Runner['planBindings']> {
     this.#planning += 1;
-    // Compiling may hang, too.
+    // Compiling can hang, too.
     this.#watchForHangs();
     try {
       return await this.#unlessLost(runner, runner.planBindings(bindings, unfused));
@@ -282,13 +285,13 @@ export class ResidentEngine implements Engine {
     this.#watchdog = setInterval(() => this.#lookForHang(), watchMs);
   }
 
-  /** A kernel that never ends is not reported as anything, and its device cannot even be destroyed. */
+  /** Detects a kernel that does not end. WebGPU does not report one, and its device cannot be destroyed. */
   #lookForHang(): void {
     const runner = this.#runner;
     const { gpu, weightBytes: bytes, oldestSubmit: step, compilingSince: compiling } = runner;
     const isIdle = !runner.bound && !this.#leaving && this.#retired.length === 0 && this.#planning === 0;
     if (isIdle) clearInterval(this.#watchdog);
-    // What was submitted first is what the queue is at.
+    // The queue works on whatever was submitted first.
     const isStep = step !== undefined && (compiling === undefined || step < compiling);
     const since = isStep ? step : compiling;
     const allowed = hungMs + (gpu.caps.software ? bytes * hungMsPerByte : 0) + (isStep ? 0 : compilingMs);
@@ -299,7 +302,7 @@ export class ResidentEngine implements Engine {
     void this.#replace(runner, reason, 'hangs');
   }
 
-  /** Later prompts are computed from their start: for measuring cold ones. */
+  /** Discards all cached prefixes, so later prompts are computed from their start. Used to measure cold prompts. */
   forgetPrefixes(): void {
     this.#scheduler.forgetPrefixes();
   }
@@ -333,8 +336,8 @@ export class ResidentEngine implements Engine {
       }
     } finally {
       done();
-      // The reader left before the end.
-      if (sequence.phase !== 'done') scheduler.cancel(sequence, new Error('the reader left'));
+      // The consumer stopped reading before the end.
+      if (sequence.phase !== 'done') scheduler.cancel(sequence, new Error('the consumer stopped reading'));
     }
   }
 
@@ -381,15 +384,15 @@ export class ResidentEngine implements Engine {
     this.#stop(new EngineError('shutting_down', 'the host is shutting down'));
     const timeout = new Promise<'late'>((resolve) => setTimeout(() => resolve('late'), graceMs));
     const settled = await Promise.race([this.#scheduler.settled(), timeout]);
-    // Destroying a device that still computes blocks the thread until it is done, which may be never.
+    // Destroying a device that still computes blocks the thread until it is done, possibly for ever.
     if (settled !== 'late') this.#runner.destroy();
     const closed = Promise.all([this.#source.file.close(), this.#source.draft?.file.close()]);
     closed.catch(() => undefined); // awaited below, or too late to matter
-    // A read that hangs would keep a file open for ever.
+    // A read that hangs would block closing the file for ever.
     await Promise.race([closed, timeout]);
   }
 
-  /** Fails everything that runs or waits on the present device. */
+  /** Fails every running and waiting request on the current device. */
   #stop(reason: EngineError): void {
     this.#scheduler.stop(reason);
     this.#embedder?.stop(reason);
@@ -446,7 +449,7 @@ export class ResidentEngine implements Engine {
       throw new EngineError(
         'context_length_exceeded',
         `the context holds ${contextLength} tokens, the request needs ${length + request.maxTokens} ` +
-          `(${length} in the prompt, ${request.maxTokens} for the answer)`,
+          `(${length} in the prompt, ${request.maxTokens} for the output)`,
       );
     }
     this.#refuseQueue();
@@ -466,14 +469,17 @@ export class ResidentEngine implements Engine {
     void runner.gpu.lost.then((reason) => this.#replace(runner, reason));
   }
 
-  /** A step was refused. When that is because the device is lost, the loss tells more; it is heard of next. */
+  /**
+   * Handles a failed step. If the cause is a lost device, the loss has a more precise reason and is reported shortly
+   * after.
+   */
   async #replaceFailed(runner: Runner, reason: string): Promise<void> {
     await pause(lossTellsMs);
     if (this.#state !== 'ready' || runner !== this.#runner) return;
     await this.#replace(runner, `a step failed: ${reason}`, 'failed');
   }
 
-  /** The device of `lost` is gone: fails what ran on it, and loads the model onto a new one, once. */
+  /** The device of `lostRunner` is gone: fails its requests and loads the model once onto a new device. */
   async #replace(lost: Runner, reason: string, how: 'lost' | 'hangs' | 'failed' = 'lost'): Promise<void> {
     if (this.#isClosed() || this.#state === 'rebuilding' || lost !== this.#runner) return;
     const notice = this.#source.options.onNotice ?? (() => {});
@@ -481,25 +487,25 @@ export class ResidentEngine implements Engine {
     this.#state = 'rebuilding';
     clearInterval(this.#watchdog);
     if (lost.bound || this.#leaving) {
-      // The built-ins have not failed.
+      // The built-in kernels are not to blame.
       this.#proven = true;
       try {
         this.onBindingsLost?.(reason);
       } catch (error) {
-        notice(`the lab failed on the loss of its kernels: ${String(error)}`);
+        notice(`the lab failed to handle the loss of its kernels: ${String(error)}`);
       }
     }
-    this.#stop(new EngineError('device_lost', `the GPU was lost in the middle of the answer (${reason})`));
+    this.#stop(new EngineError('device_lost', `the GPU was lost during the request (${reason})`));
     if (!this.#proven) {
       this.#state = 'lost';
-      notice(`the GPU was lost again before it answered anything (${reason}); giving up`);
+      notice(`the GPU was lost again before any request succeeded (${reason}); giving up`);
       return;
     }
     notice(`the GPU was lost (${reason}); loading the model again`);
     try {
-      // One that still works gives its memory to the next one; one that hangs cannot even be destroyed.
+      // A device that still works frees its memory for the next one; a device that hangs cannot be destroyed.
       if (how === 'failed') lost.destroy();
-      // What was promised of the context holds, or the device is of no use.
+      // The context length that was announced must still hold, so it is fixed for the new device.
       const options = { ...this.#source.options, context: this.model.contextLength };
       const next = await bringUp({ ...this.#source, options }, how === 'hangs');
       if (this.#isClosed()) {
@@ -522,7 +528,7 @@ export class ResidentEngine implements Engine {
     }
   }
 
-  /** A method, because the state may change during any await. */
+  /** A method, so that the compiler assumes the state may change during any await. */
   #isClosed(): boolean {
     return this.#state === 'closed';
   }

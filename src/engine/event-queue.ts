@@ -1,8 +1,8 @@
 import type { GenerationEvent } from './types.ts';
 
-/** Events on their way from the scheduler to the one who reads them, and how many tokens wait among them. */
+/** Generation events on their way from the scheduler to the consumer, and the number of unread tokens among them. */
 export class EventQueue {
-  /** Told whenever an event is taken. */
+  /** Called whenever the consumer takes an event. */
   onRead: (() => void) | undefined;
   readonly #events: GenerationEvent[] = [];
   #tokens = 0;
@@ -20,13 +20,13 @@ export class EventQueue {
     this.#signal();
   }
 
-  /** Thrown to the reader behind the events that are there. */
+  /** The consumer gets this error after the queued events. */
   fail(error: unknown): void {
     this.#failure = { error };
     this.#signal();
   }
 
-  /** The events as they come, up to the last one. */
+  /** Yields events as they arrive, through the last one. */
   async *read(): AsyncGenerator<GenerationEvent, void, undefined> {
     for (;;) {
       const next = this.#events.shift();

@@ -3,23 +3,23 @@ import type { BufferPool } from './gpu/buffers.ts';
 import type { Shape } from './graph.ts';
 import type { Capacity } from './memory.ts';
 
-/** Which token goes to which expert, on the GPU. */
+/** GPU buffers that record which token goes to which expert. */
 export interface ExpertMemory {
   /**
-   * [tokens of a step, used] of (expert, share as f32 bits): a pair each; behind them the pairs in order of their experts,
-   * and tiles of (expert, first place in that order, pairs, 0).
+   * [tokens of a step, experts of a token] pairs of (expert, share as f32 bits); then the pairs sorted by expert;
+   * then tiles of (expert, first index in that order, pairs, 0).
    */
   readonly routed: GPUBuffer;
-  /** Words of `routed` where these two begin. */
+  /** Word offsets in `routed` of the sorted pairs and of the tiles. */
   readonly orderAt: number;
   readonly tilesAt: number;
-  /** [kinds of product, experts]: pairs that were computed since the start, over all layers; wraps around. */
+  /** [kinds of product, experts] u32: pairs computed since the start over all layers; wraps around. */
   readonly computed: GPUBuffer;
 }
 
 type Rows = Pick<Capacity, 'stepTokens'>;
 
-/** Products that are counted apart, in the order of `computed`. */
+/** Products that are counted separately, in the order of `computedPairs`. */
 export const expertRoles = ['gate', 'up', 'down'] as const;
 
 function layoutOf({ count, used }: NonNullable<Shape['experts']>, { stepTokens }: Rows) {

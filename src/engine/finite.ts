@@ -1,8 +1,8 @@
-/** Looks for weights that are no numbers: a damaged block shows in its scales, a damaged float in itself. */
+/** Finds weights that are infinite or NaN. A damaged block shows in its scales, a damaged float in itself. */
 import { ModelFileError, type TensorInfo, type TensorType, tensorTypes } from './formats/model-file.ts';
 import { bytesOfRow } from './formats/rows.ts';
 
-/** Where a block has its scales, in bytes; of plain floats every value is one. */
+/** Byte offsets of the scales in a block; for plain floats, each value is its own scale. */
 const scales: Readonly<Record<TensorType, readonly number[]>> = {
   F32: [0],
   F16: [0],
@@ -24,12 +24,12 @@ const scales: Readonly<Record<TensorType, readonly number[]>> = {
   MLC_Q3F16: [0],
 };
 
-/** An exponent alone, of MXFP4, that stands for no number. */
+/** The MXFP4 exponent that encodes NaN. */
 const noExponent = 0xff;
 
 /**
- * All exponent bits, which only infinities and NaN have set, of the floats in a word of four bytes. Their lowest bit, added
- * to them, carries into the sign's place where all are set, and never further.
+ * Bit masks of the floats in a 32-bit word. `exponents` are all exponent bits, which are all set only in infinity and
+ * NaN. Adding `lowest`, the lowest exponent bit, to them carries into the sign bit exactly when all are set.
  */
 interface Pattern {
   readonly exponents: number;
@@ -43,10 +43,10 @@ const ofUpperHalves: Pattern = { exponents: 0x7f80_7f80, lowest: 0x0080_0080, si
 const patternOf = (type: TensorType): Pattern =>
   type === 'F32' ? ofWide : type === 'BF16' || type === 'MLC_Q4F32' ? ofUpperHalves : ofHalves;
 
-/** Words that are looked at together before their result is: a branch a word would take most of the time. */
+/** Words that are checked before each branch: one branch per word would dominate the time. */
 const together = 1024;
 
-/** The first word in which a float is none; -1 when all are finite. */
+/** Index of the first word with a float that is not finite; -1 when all are finite. */
 const firstWord = (words: Int32Array, { exponents, lowest, signs }: Pattern): number => {
   for (let start = 0; start < words.length; start += together) {
     const end = Math.min(words.length, start + together);
@@ -59,7 +59,7 @@ const firstWord = (words: Int32Array, { exponents, lowest, signs }: Pattern): nu
   return -1;
 };
 
-/** Checks floats that are aligned as words are: all whole words at once, then the rest of the last one. */
+/** Checks word-aligned floats: whole words first, then the remaining bytes. */
 const firstFloat = (type: TensorType, bytes: Uint8Array): number => {
   const { blockBytes } = tensorTypes[type];
   const words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
@@ -72,7 +72,7 @@ const firstFloat = (type: TensorType, bytes: Uint8Array): number => {
 const firstBlock = (type: TensorType, bytes: Uint8Array): number => {
   const { blockBytes } = tensorTypes[type];
   const exponent = patternOf(type).exponents >>> 16;
-  // Little-endian: the upper half of four bytes, with the exponent, lies behind the lower.
+  // Little-endian: the upper half of a 32-bit float, which has the exponent, comes second.
   const skip = type === 'F32' || type === 'MLC_Q4F32' ? 2 : 0;
   const blocks = bytes.length / blockBytes;
   const halves =
@@ -95,7 +95,7 @@ const firstBlock = (type: TensorType, bytes: Uint8Array): number => {
   return -1;
 };
 
-/** The index of the first block (of a float: value) that is infinite or NaN; -1 when all are finite. */
+/** Index of the first block (for floats: value) that is infinite or NaN; -1 when all are finite. */
 export const firstNotFinite = (type: TensorType, bytes: Uint8Array): number => {
   const { blockBytes, blockElements } = tensorTypes[type];
   if (type === 'MXFP4') {
@@ -109,8 +109,9 @@ export const firstNotFinite = (type: TensorType, bytes: Uint8Array): number => {
 };
 
 /**
- * Refuses rows of a tensor in which a value is no number: all that the model says would be, too.
- * @param firstRow of these rows in the tensor
+ * Rejects rows of a tensor that hold an infinite or NaN value, because every output of the model would be NaN as
+ * well.
+ * @param firstRow index in the tensor of the first of these rows
  * @throws ModelFileError `corrupt`
  */
 export function refuseNotFinite(name: string, tensor: TensorInfo, bytes: Uint8Array, firstRow: number): void {
@@ -120,6 +121,6 @@ export function refuseNotFinite(name: string, tensor: TensorInfo, bytes: Uint8Ar
   const row = firstRow + Math.floor(found / blocksOfRow);
   throw new ModelFileError(
     'corrupt',
-    `${name}: tensor '${tensor.name}' holds a value that is no number (row ${row}); the file is damaged, get it again`,
+    `${name}: tensor '${tensor.name}' holds a value that is infinite or NaN (row ${row}); the file is damaged, download it again`,
   );
 }

@@ -1,43 +1,43 @@
 /**
- * Which units a plan joins. The graph says what is computed; here it is decided what one kernel takes over, by what
- * the adapter's kernels can do. An unfused plan of the same graph computes the same.
+ * Decides which units one kernel computes together. The graph says what is computed; fusion depends on what the
+ * adapter's kernels support. Fused and unfused plans of a graph compute the same values.
  */
 import type { PlanUnit } from './bindings.ts';
 import type { Activation, GraphNode, MatmulUnit } from './graph.ts';
 
-/** A unit as the plan runs it. */
+/** A unit as the plan runs it: alone or fused with others. */
 export interface Work {
   readonly unit: PlanUnit;
-  /** What it computes, when that is more than the unit's own nodes. */
+  /** The graph nodes that it computes, when they are more than the unit's own. */
   readonly nodes?: readonly GraphNode[];
   /** Embedding or product: the weight of the norm that follows, whose input it prepares. */
   readonly gain?: string;
-  /** Product: its input was prepared so, and it divides by the RMS itself. */
+  /** Product: its input was prepared by the preceding op, and it divides by the RMS itself. */
   readonly normIn?: boolean;
-  /** Product of gate and up: with the activation. */
+  /** Product of gate and up: the activation that it applies. */
   readonly gated?: Activation;
-  /** Norm that is added: what the sum is multiplied by. */
+  /** Added norm: the factor that the sum is multiplied by. */
   readonly scale?: number;
-  /** Norm that is added: the weight of the norm of the sum, which it computes, too. */
+  /** Added norm: the weight of the norm of the sum, which it computes as well. */
   readonly next?: string;
-  /** Attention: of tiles of one token it also does what head norms, rotation and cache write do for the others. */
+  /** Attention: for tiles of one token, it also runs the head norms, the rotation and the cache write. */
   readonly rotates?: boolean;
-  /** Then: whether there is a key and a value to write. */
+  /** With `appliesRope`: whether keys and values are written. */
   readonly writes?: boolean;
-  /** The weights of the head norms of q, of q and k, or of q, k and v, then. */
+  /** With `appliesRope`: weights of the head norms of q; of q and k; or of q, k and v. */
   readonly headNorms?: readonly string[] | undefined;
-  /** Head norm, rotation: only of the tokens that attention does not rotate itself. */
+  /** Head norm and rotation: only for tokens whose rotation attention does not do itself. */
   readonly promptOnly?: boolean;
 }
 
-/** What the kernels of this adapter can join. */
+/** Fusions that the adapter's kernels support. */
 export interface FusionLimits {
   /** Norms with the products around them. */
   readonly norms: boolean;
-  /** Rotation with attention; with head norms before it when `headNorms`. */
+  /** Rotation with attention; with `headNorms`, also the head norms before it. */
   readonly rotation: boolean;
   readonly headNorms: boolean;
-  /** The product is of a whole stack of weights, which lie in one piece of one type. */
+  /** True when the product's stacked weights are one part of one type. */
   isWhole(unit: MatmulUnit): boolean;
 }
 
@@ -62,7 +62,7 @@ function joinActivations(works: Work[], limits: FusionLimits): void {
   }
 }
 
-/** Who adds a norm to the residual stream multiplies the sum as well. */
+/** A norm that is added to the residual stream also scales the sum. */
 function joinScales(works: Work[]): void {
   for (let i = 0; i + 1 < works.length; i++) {
     const { unit } = works[i] as Work;
@@ -72,7 +72,7 @@ function joinScales(works: Work[]): void {
   }
 }
 
-/** Who adds a norm to the residual stream holds a whole row of it, so it computes the next norm as well. */
+/** The kernel that adds a norm to the residual stream holds a whole row, so it also computes the next norm. */
 function joinNextNorms(works: Work[]): void {
   for (let i = 0; i + 1 < works.length; i++) {
     const work = works[i] as Work;
@@ -84,7 +84,7 @@ function joinNextNorms(works: Work[]): void {
   }
 }
 
-/** Writer of the residual stream, norm, products: the norm vanishes between them. */
+/** Fuses a norm into its neighbors: the op that writes the residual stream, and the products that read the norm. */
 function joinNorms(works: Work[], limits: FusionLimits): void {
   for (let i = 0; i + 2 < works.length; i++) {
     const [writer, norm] = works.slice(i, i + 2) as [Work, Work];
@@ -105,14 +105,14 @@ function joinNorms(works: Work[], limits: FusionLimits): void {
   }
 }
 
-/** The products that read normed rows from a place on; none where others read them, too. */
+/** The products from index `from` on that read normed rows; none when other ops read them, too. */
 function readersOfNormed(works: readonly Work[], from: number): Work[] {
   const readers: Work[] = [];
   for (const work of works.slice(from)) {
     const { unit } = work;
     if (unit.op === 'lab' && 'from' in unit.site && unit.site.from === 'normed') return [];
     if (unit.op !== 'matmul' || unit.from !== 'normed') break;
-    // More of the product, or the experts that it chooses among.
+    // The rest of a sliced product, or the experts that a router selects.
     if (unit.slice || unit.to === 'router') return [];
     readers.push(work);
   }
@@ -130,10 +130,10 @@ function joinRotations(works: Work[], limits: FusionLimits): void {
       if (before?.op !== 'head_norm') break;
       norms.unshift(before);
     }
-    // Of q and k, and maybe v; where nothing is written, of q alone.
+    // Head norms of q and k, optionally v; of q alone when nothing is written.
     const of = norms.map(({ part }) => part).join('');
     const fits = limits.headNorms && (writes ? of === 'qk' || of === 'qkv' : of === 'q');
-    // Norms and sinks are more buffers than WebGPU promises.
+    // Norms and sinks together need more storage buffers than WebGPU guarantees.
     if (norms.length > 0 && !(fits && unit.sinks === undefined)) continue;
     const headNorms = norms.length > 0 ? norms.map(({ weight }) => weight) : undefined;
     for (let at = i - 1 - norms.length; at < i; at++)

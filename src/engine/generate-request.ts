@@ -1,7 +1,7 @@
 import { mostLikely } from '../../kernels/logprobs.ts';
 import { EngineError, type GenerateRequest } from './types.ts';
 
-/** Refuses members that cannot be honoured whatever the model; all of them at once. */
+/** Rejects request members that no model can honor, all of them in one error. */
 export function refuseMembers({
   maxTokens,
   logprobs,
@@ -17,6 +17,6 @@ export function refuseMembers({
   if (promptLogprobs && logprobs === undefined)
     violations.push('promptLogprobs needs logprobs: how many of the likeliest tokens to report');
   if (postSampling && (logprobs === undefined || promptLogprobs))
-    violations.push('postSampling needs logprobs, and no promptLogprobs: prompts are not drawn');
+    violations.push('postSampling needs logprobs and excludes promptLogprobs: prompt tokens are not sampled');
   if (violations.length > 0) throw new EngineError('invalid_request', violations.join('; '));
 }

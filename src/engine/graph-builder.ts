@@ -14,11 +14,14 @@ import {
   type Unit,
 } from './graph.ts';
 
-/** Writes a forward pass down as verbs; an architecture file reads like the model's own description. */
+/**
+ * Builds the graph of a forward pass. Each method adds one operation, so an architecture file reads like the model's
+ * description.
+ */
 export class GraphBuilder {
   readonly #shape: Shape;
   readonly #units: Unit[] = [];
-  /** Ids of the head norms, by the ids of what they normalise in place. */
+  /** Ids of the head norms, by the id of the node that they normalize in place. */
   readonly #headNorms = new Map<string, string>();
   #layer: number | undefined;
 
@@ -49,8 +52,8 @@ export class GraphBuilder {
   }
 
   /**
-   * q, k and v in one product when their types allow it.
-   * @param weights of each, or one matrix of them all; biases likewise, or none
+   * q, k and v as one product when their types allow it.
+   * @param weights a weight for each, or one matrix of all; biases likewise, or none
    */
   qkv(weights: readonly string[], biases: readonly string[] = [], from: BufferName = 'normed'): void {
     const { heads, kvHeads, headDim } = layerShape(this.#shape, this.#layer);
@@ -77,8 +80,8 @@ export class GraphBuilder {
   }
 
   /**
-   * Rotary positions, the write to the cache, and attention over it.
-   * @param cache index into the shape's caches, when it is not the layer's number
+   * Rotary position embedding, the cache write, and attention over the cache.
+   * @param cache index into the shape's caches, when it differs from the layer number
    */
   attend({ rope, window, scale, sinks }: AttentionTraits, cache = this.#layer ?? 0): void {
     const { heads, kvHeads, headDim } = layerShape(this.#shape, this.#layer);
@@ -97,8 +100,8 @@ export class GraphBuilder {
   }
 
   /**
-   * Attention of queries alone over the keys and values of an earlier layer.
-   * @param source that layer, and the index of its cache among the shape's
+   * Attention of queries over the keys and values of an earlier layer.
+   * @param source that layer, and the index of its cache in the shape
    */
   attendTo(
     source: { layer: number; cache: number },
@@ -151,7 +154,7 @@ export class GraphBuilder {
 
   /**
    * activation(gate) * up.
-   * @param weights of gate and of up, or one matrix of both; biases likewise, or none
+   * @param weights gate and up, or one matrix of both; biases likewise, or none
    */
   gateUp(
     weights: readonly string[],
@@ -169,7 +172,7 @@ export class GraphBuilder {
     this.#units.push({ op: 'gated_activation', id: act.id, nodes: [act], activation });
   }
 
-  /** @param cap bounds the logits softly */
+  /** @param cap soft limit of the logits' magnitude */
   logits(weight: string, scale = 1, cap?: number): void {
     const { vocabulary } = this.#shape;
     const node = this.#node('matmul', 'logits', ['last'], vocabulary, [weight]);
@@ -182,7 +185,7 @@ export class GraphBuilder {
     this.#units.push({ op: 'sample', id: sample.id, nodes: [sample] });
   }
 
-  /** Learned positions and the first token type: what a model has of the two. */
+  /** Learned position embeddings and the embedding of the first token type, as far as the model has them. */
   positions(tables: { positions?: string; tokenType?: string }): void {
     const node = this.#node(
       'position_embed',
@@ -199,7 +202,7 @@ export class GraphBuilder {
     this.#units.push({ op: 'layer_norm', id: node.id, nodes: [node], weight, bias });
   }
 
-  /** gelu(up), without a gate. `gelu` is the exact one. */
+  /** gelu(up) without a gate, with the exact (erf) GELU. */
   up(weight: string, biases: readonly string[], from: BufferName): void {
     const { feedForward } = this.#shape;
     const node = this.#node('matmul', 'ffn.up', [from], feedForward, [weight, ...biases]);
@@ -220,8 +223,8 @@ export class GraphBuilder {
   }
 
   /**
-   * A product to a buffer, for layers that put their parts together by themselves.
-   * @param parts of the product: what each is called, its weight and its rows
+   * A product written to a buffer, for layers that combine their parts themselves.
+   * @param parts slot, weight and rows of each part of the product
    */
   product(
     slot: string,
@@ -237,8 +240,8 @@ export class GraphBuilder {
   }
 
   /**
-   * A unit that is one node: for the ops of layers that keep a state, of experts, and of inputs by layer.
-   * @param width elements a token of what it gives
+   * A unit of one node: ops of layers with a state, of experts, and of per-layer inputs.
+   * @param width output elements for each token
    */
   unit(
     slot: string,
@@ -262,7 +265,7 @@ export class GraphBuilder {
     this.#units.push({ ...usual, ...unit, op: 'matmul', id: this.#id(slot), nodes });
   }
 
-  /** Who makes the layer's q, k or v as attention takes it. */
+  /** Id of the node that provides the layer's q, k or v for attention. */
   #headsOf(part: 'q' | 'k' | 'v'): string {
     const id = this.#id(`attn.${part}`);
     return this.#headNorms.get(id) ?? id;
@@ -278,9 +281,9 @@ export class GraphBuilder {
   }
 }
 
-/** What a unit is besides its id and nodes. */
+/** A unit without its id and nodes. */
 type OneNode<U extends Unit> = U extends Unit ? Omit<U, 'id' | 'nodes'> : never;
 
-/** The name at an index of a list, or the one name that stands for all. */
+/** The name at an index of a list, or the only name, which covers all parts. */
 const partOf = (names: readonly string[], index: number): readonly string[] =>
   names.length > 1 ? names.slice(index, index + 1) : names;

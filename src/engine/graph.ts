@@ -1,9 +1,11 @@
 /**
- * A forward pass as data. Nodes are the ops as the model's definition names them (the lab shows and rebinds
- * them); a unit is the smallest thing the plan runs at once: a node, or a span of nodes one kernel takes over.
+ * A forward pass as data. Nodes are the operations of the model's definition, which the lab shows and rebinds. A unit
+ * is the smallest thing that a plan runs at once: a node, or a span of nodes that one kernel computes.
  */
 
-/** Where a node's values lie. All are f32, row-major, a row a token (or a sampled token). */
+/**
+ * Buffer that a node writes to. All buffers are f32, row-major, with one row for each token or each sampled token.
+ */
 export type BufferName =
   | 'hidden' // the residual stream
   | 'normed'
@@ -11,31 +13,31 @@ export type BufferName =
   | 'context' // attention's output
   | 'gate_up'
   | 'activated'
-  | 'projected' // a projection that is normalised before it is added
-  | 'last' // normed rows of the sampled tokens, or a pooled row a sequence
+  | 'projected' // a projection that is normalized before it is added
+  | 'last' // normed rows of the sampled tokens, or one pooled row for each sequence
   | 'logits'
-  | 'expanded' // between the two dense layers behind a pooling
-  | 'embedding' // after them
-  | 'mixed' // what a layer with a state is fed, or the gate of a gated attention
-  | 'router' // a logit an expert
-  | 'expert_gate' // of each expert that a token has, one after the other: also in the next two
+  | 'expanded' // between the two dense layers after pooling
+  | 'embedding' // after the dense layers
+  | 'mixed' // input of a layer with a state, or the gate of gated attention
+  | 'router' // one logit for each expert
+  | 'expert_gate' // for each expert of a token, consecutively; the next two have the same layout
   | 'expert_activated'
   | 'expert_out'
-  | 'per_layer' // inputs of all layers, by layer
-  | 'layer_input'; // that of one layer, gated
+  | 'per_layer' // per-layer inputs of all layers, in layer order
+  | 'layer_input'; // the per-layer input of one layer, gated
 
-/** How a sequence's rows become one. */
+/** How the rows of a sequence are pooled into one row. */
 export type PoolMode = 'mean' | 'cls' | 'last';
 
 export interface GraphNode {
-  /** Stable: `layers.3.attn.q`. */
+  /** Stable id: `layers.3.attn.q`. */
   readonly id: string;
   readonly op: string;
-  /** The role without the layer: `attn.q`. */
+  /** Role without the layer: `attn.q`. */
   readonly slot: string;
   readonly layer?: number;
   readonly inputs: readonly string[];
-  /** Elements a token of the output. */
+  /** Output elements for each token. */
   readonly width: number;
   readonly weights: readonly string[];
 }
@@ -45,26 +47,26 @@ interface UnitBase {
   readonly nodes: readonly GraphNode[];
 }
 
-/** One matrix of weights, or several of the same width laid one below the other. */
+/** A product with one weight matrix, or with several of the same width stacked by rows. */
 export interface MatmulUnit extends UnitBase {
   readonly op: 'matmul';
   readonly weights: readonly string[];
-  /** One a weight, or none. */
+  /** One for each weight, or none. */
   readonly biases: readonly string[];
   readonly from: BufferName;
-  /** Rows of `from` are the residual stream as it is, which f16 may not hold. */
+  /** Rows of `from` are the raw residual stream, whose values may exceed f16. */
   readonly unbounded?: boolean;
   readonly to: BufferName;
-  /** The product, with its bias, is multiplied by it. */
+  /** Factor for the product including its bias. */
   readonly scale: number;
-  /** Add to what `to` holds: the residual. */
+  /** Add the result to `to` (residual connection) instead of overwriting it. */
   readonly add: boolean;
   readonly sampled: boolean;
-  /** Only these rows of the stack: the others run on kernels of the lab. */
+  /** Only these rows of the stack; lab kernels compute the others. */
   readonly slice?: { readonly first: number; readonly rows: number };
 }
 
-/** What is done to the gate. */
+/** Activation function of the gate. */
 export type Activation = 'silu' | 'gelu_tanh';
 
 export type Unit =
@@ -88,46 +90,46 @@ export type Unit =
   | MatmulUnit
   /** hidden += the norm of `projected`. */
   | (UnitBase & { readonly op: 'norm_add'; readonly weight: string })
-  /** Without `rope` positions do not turn anything: k and v go to the cache as they are. */
+  /** Without `rope`, k and v are written to the cache without rotation. */
   | (UnitBase & {
       readonly op: 'rope_kv_write';
       readonly layer: number;
       readonly rope: number | undefined;
-      /** Index into the shape's caches; without one only q is turned, and nothing is written. */
+      /** Index into the shape's caches; when undefined, only q is rotated and nothing is written. */
       readonly cache: number | undefined;
     })
   | (UnitBase &
       AttentionTraits & {
         readonly op: 'attention';
         readonly layer: number;
-        /** Index into the shape's caches: the layer's own, or that of an earlier layer. */
+        /** Index into the shape's caches: the layer's own cache, or that of an earlier layer. */
         readonly cache: number;
       })
   | (UnitBase & { readonly op: 'gated_activation'; readonly activation: Activation })
   | (UnitBase & { readonly op: 'sample' })
-  /** Adds rows of a table by position, and that of the first token type, to `hidden`. */
+  /** Adds a row of the position table, and that of the first token type, to `hidden`. */
   | (UnitBase & { readonly op: 'position_embed'; readonly positions?: string; readonly tokenType?: string })
-  /** Of `hidden`, in place. */
+  /** Layer norm of `hidden`, in place. */
   | (UnitBase & { readonly op: 'layer_norm'; readonly weight: string; readonly bias: string })
-  /** Of `activated`, in place. */
+  /** Exact GELU of `activated`, in place. */
   | (UnitBase & { readonly op: 'gelu' })
-  /** A sequence's rows of `from` to one row of `last`. */
+  /** Pools the rows of a sequence in `from` into one row of `last`. */
   | (UnitBase & { readonly op: 'pool'; readonly from: BufferName })
   | StateUnit
   | ExpertUnit
   | PerLayerUnit;
 
-/** Layers that keep a state in place of keys and values. */
+/** Layers that keep a recurrent state instead of keys and values. */
 export type StateUnit =
   /**
-   * A causal convolution of each channel with its last `kernel` inputs, those before the step from the state
-   * [(kernel - 1) rows, channels]. `gated`: `mixed` holds B, C and x of `channels` each, and context = C * conv(B * x).
-   * `silu`: the first `channels` of `mixed` become silu(conv(mixed)), in place.
+   * A causal convolution of each channel with its last `kernel` inputs; inputs before the step come from the state
+   * [(kernel - 1) rows, channels]. `gated`: `mixed` holds B, C and x of `channels` each, and context = C * conv(B *
+   * x). `silu`: the first `channels` of `mixed` become silu(conv(mixed)), in place.
    */
   | (UnitBase & {
       readonly op: 'short_conv';
       readonly layer: number;
-      /** [channels, kernel], the last column of the newest input. */
+      /** [channels, kernel]; the last column belongs to the newest input. */
       readonly weight: string;
       readonly bias?: string;
       readonly mode: 'gated' | 'silu';
@@ -136,14 +138,14 @@ export type StateUnit =
       readonly cache: number;
     })
   /**
-   * The gated delta rule over `mixed`, which holds q and k [keyHeads, keyDim] each, v [valueHeads, valueDim], the output
-   * gate z [valueHeads, valueDim], and beta and alpha of each value head, in this order; the result is in `context`
-   * [valueHeads, valueDim]. State: [valueHeads, valueDim, keyDim].
+   * The gated delta rule over `mixed`, which holds in this order: q and k [keyHeads, keyDim] each, v [valueHeads,
+   * valueDim], the output gate z [valueHeads, valueDim], and beta and alpha of each value head. The result goes to
+   * `context` [valueHeads, valueDim]. State: [valueHeads, valueDim, keyDim].
    */
   | (UnitBase & {
       readonly op: 'delta_net';
       readonly layer: number;
-      /** [valueHeads] each: what is added to alpha, and the negative rate it is multiplied by. */
+      /** [valueHeads] each: the bias added to alpha, and the negative decay rate it is multiplied by. */
       readonly dt: string;
       readonly a: string;
       readonly keyHeads: number;
@@ -152,7 +154,9 @@ export type StateUnit =
       readonly valueDim: number;
       readonly cache: number;
     })
-  /** context = RMS norm of each of its heads, times silu of the same place of `mixed` from `gateOffset` on. */
+  /**
+   * context = RMS norm of each head of `context`, times silu of the same position of `mixed` from `gateOffset` on.
+   */
   | (UnitBase & {
       readonly op: 'gated_norm';
       readonly layer: number;
@@ -161,22 +165,28 @@ export type StateUnit =
       readonly headDim: number;
       readonly gateOffset: number;
     })
-  /** context *= sigmoid(mixed), of all heads of an attention. */
+  /** context *= sigmoid(mixed), for all heads of an attention layer. */
   | (UnitBase & { readonly op: 'sigmoid_gate'; readonly layer: number });
 
-/** Feed-forwards of which a token has a few out of many. */
+/** Mixture-of-experts feed-forward: each token uses a few of many experts. */
 export type ExpertUnit =
-  /** The experts of each token and their shares, by the logits in `router`; who has which token, for the products. */
+  /**
+   * Selects the experts of each token and their shares from the logits in `router`, and groups tokens by expert for
+   * the products.
+   */
   | (UnitBase & {
       readonly op: 'route';
-      /** Shares by softmax over all experts, made to sum to 1 or not, or by softmax over the chosen ones. */
+      /**
+       * How shares are computed: softmax over all experts, normalized to sum to 1 or not, or softmax over the
+       * selected experts.
+       */
       readonly shares: 'of_all' | 'of_all_normalised' | 'of_chosen';
-      /** Shares are multiplied by it. */
+      /** Factor for all shares. */
       readonly scale: number;
     })
   /**
-   * A product with the chosen experts alone. `gate`: of `normed` to `expert_gate`. `up`: of `normed`; then activation of
-   * `expert_gate` times that goes to `expert_activated`. `down`: of `expert_activated` to `expert_out`.
+   * A product with the selected experts only. `gate`: from `normed` to `expert_gate`. `up`: from `normed`, multiplied
+   * by the activation of `expert_gate`, to `expert_activated`. `down`: from `expert_activated` to `expert_out`.
    */
   | (UnitBase & {
       readonly op: 'expert_matmul';
@@ -187,17 +197,18 @@ export type ExpertUnit =
       readonly bias?: string;
       readonly activation: ExpertActivation;
     })
-  /** hidden += what the experts of a token give, each times its share. */
+  /** hidden += the sum of a token's expert outputs, each times its share. */
   | (UnitBase & { readonly op: 'expert_sum' });
 
-/** `swiglu_oai`: gate clamped from above by 7, up on both sides; gate * sigmoid(1.702 gate) * (up + 1). */
+/** `swiglu_oai`: gate clamped to at most 7, up to [-7, 7]; gate * sigmoid(1.702 gate) * (up + 1). */
 export type ExpertActivation = 'silu' | 'swiglu_oai';
 
-/** Inputs of their own for every layer, and what else Gemma 3n and 4 have. */
+/** Per-layer inputs, and other operations of Gemma 3n and 4. */
 export type PerLayerUnit =
   /**
-   * `per_layer` holds a projection of the embedding, [layers, elements of a layer's input]. Each layer's part is normalised;
-   * the token's row of `rows` times `rowScale` is added, which streams in from the file, and the sum multiplied by `scale`.
+   * `per_layer` holds a projection of the embedding, [layers, elements of a layer's input]. Each layer's part is
+   * normalized; the token's row of `rows`, streamed from the file, times `rowScale` is added; the sum is multiplied
+   * by `scale`.
    */
   | (UnitBase & {
       readonly op: 'per_layer_join';
@@ -210,87 +221,87 @@ export type PerLayerUnit =
   | (UnitBase & { readonly op: 'per_layer_gate'; readonly layer: number })
   /** hidden *= scale. */
   | (UnitBase & { readonly op: 'scale'; readonly scale: number })
-  /** logits = cap * tanh(logits / cap), of sampled rows. */
+  /** logits = cap * tanh(logits / cap), for sampled rows. */
   | (UnitBase & { readonly op: 'softcap'; readonly cap: number });
 
-/** What differs between the attentions of a model's layers. */
+/** Attention parameters that differ between the layers of a model. */
 export interface AttentionTraits {
-  /** Index into the shape's `ropes`; positions turn nothing when there is none. */
+  /** Index into the shape's `ropes`; undefined for no rotation. */
   readonly rope: number | undefined;
   /**
-   * A query sees so many positions, its own the last of them; where it sees both ways, so many in each direction, its own
-   * among them; 0: all.
+   * Number of positions that a query attends to, including its own; in bidirectional attention, the number in each
+   * direction, including its own; 0 for all.
    */
   readonly window: number;
-  /** Scores are multiplied by it. */
+  /** Factor for attention scores. */
   readonly scale: number;
-  /** A vector of a number a head that stands among the scores, and takes its share of the softmax with it. */
+  /** Name of a vector with one attention sink logit for each head, which takes part in the softmax. */
   readonly sinks?: string;
 }
 
 export interface Rope {
   readonly theta: number;
-  /** Rotated elements of a head. */
+  /** Number of rotated elements of a head. */
   readonly rotary: number;
   /** Pairs (2i, 2i+1), or (i, i + rotary/2). */
   readonly style: 'interleaved' | 'neox';
-  /** Positions are divided by it (linear scaling). */
+  /** Divisor of positions (linear scaling). */
   readonly scale: number;
-  /** rotary/2 divisors of the inverse frequencies (Llama 3, YaRN, LongRoPE), when the model has them. */
+  /** rotary/2 divisors of the inverse frequencies (Llama 3, YaRN, LongRoPE), if the model has them. */
   readonly factors?: Factors;
-  /** Divisors in their place where the context that is served is longer than `beyond` (LongRoPE). */
+  /** LongRoPE: divisors that replace `factors` when the served context is longer than `beyond`. */
   readonly long?: { readonly beyond: number; readonly factors: Factors };
-  /** Cosine and sine are multiplied by it; 1 but for YaRN and LongRoPE. */
+  /** Factor for cosine and sine; 1 except for YaRN and LongRoPE. */
   readonly magnitude: number;
 }
 
 type Factors = Float32Array | Float64Array;
 
-/** What a graph for embeddings ends in. */
+/** The output of a graph for embeddings. */
 export interface Embedding {
   readonly pooling: PoolMode;
-  /** Elements. */
+  /** Elements of an embedding. */
   readonly dimensions: number;
-  /** Holds a row a sequence of the step, not yet of unit length. */
+  /** Buffer with one row for each sequence of the step, not normalized yet. */
   readonly from: 'last' | 'embedding';
-  /** A step holds whole sequences: tokens see what follows them, or the pooling reads them all. */
+  /** A step must hold whole sequences, because attention is bidirectional or pooling reads all tokens. */
   readonly whole: boolean;
-  /** Tokens see what follows them. */
+  /** Tokens also attend to later tokens. */
   readonly bidirectional: boolean;
-  /** Elements between two dense layers. */
+  /** Elements between the two dense layers. */
   readonly expanded?: number;
 }
 
-/** Sizes that may differ from layer to layer. */
+/** Sizes that may differ between layers. */
 export interface LayerShape {
   readonly heads: number;
   readonly kvHeads: number;
   readonly headDim: number;
   readonly feedForward: number;
-  /** Elements a token of `context`: what attention gives, or what stands in its place. */
+  /** Elements of `context` for each token: the output of attention, or of what replaces it. */
   readonly context: number;
-  /** Elements a token of `mixed`. */
+  /** Elements of `mixed` for each token. */
   readonly mixed: number;
 }
 
-/** What a layer keeps of a text. */
+/** What a layer stores for a sequence. */
 export type CacheShape =
-  /** Keys and values of every token, in pages that texts with the same beginning share. */
+  /** Keys and values of every token, in pages that sequences with the same prefix share. */
   | { readonly kind: 'pages'; readonly kvHeads: number; readonly headDim: number }
-  /** f32 numbers of a text, however long it is; zero before its first token. */
+  /** A fixed number of f32 values for each sequence, zero before its first token. */
   | { readonly kind: 'state'; readonly floats: number };
 
 export interface ExpertShape {
   readonly count: number;
-  /** Of a token. */
+  /** Experts selected for each token. */
   readonly used: number;
   /** Rows of gate and of up. */
   readonly feedForward: number;
 }
 
-/** A tensor that the file does not hold as such. */
+/** A tensor that is derived from tensors of the file. */
 export type TensorView =
-  /** Of a matrix, of each `every` rows `rows` from `first` on. */
+  /** From each group of `every` rows of a matrix: `rows` rows from `first` on. */
   | {
       readonly kind: 'rows';
       readonly tensor: string;
@@ -298,10 +309,10 @@ export type TensorView =
       readonly rows: number;
       readonly every: number;
     }
-  /** A vector of these numbers. */
+  /** A vector of these values. */
   | { readonly kind: 'values'; readonly values: Float32Array<ArrayBuffer> };
 
-/** The numbers of a model that kernels and caches need. */
+/** Model dimensions and constants that kernels and caches need. */
 export interface Shape {
   readonly layers: number;
   readonly width: number;
@@ -312,32 +323,32 @@ export interface Shape {
   readonly vocabulary: number;
   readonly eps: number;
   readonly embeddingScale: number;
-  /** Every different rotation; layers name theirs by its index. */
+  /** Every distinct rotary embedding; layers refer to theirs by index. */
   readonly ropes: readonly Rope[];
-  /** Projections are normalised before they are added to the residual stream. */
+  /** Projections are normalized before they are added to the residual stream (sandwich norm). */
   readonly sandwich: boolean;
   readonly trainedContext: number;
-  /** Absent in a model that generates. */
+  /** Absent in a generative model. */
   readonly embedding?: Embedding;
-  /** Of every layer, where they are not all alike; `heads` to `feedForward` are then those of the largest. */
+  /** Sizes of every layer, when they differ; `heads` to `feedForward` are then the maxima. */
   readonly perLayer?: readonly LayerShape[];
-  /** Everything that layers keep; without it each layer has pages of its own. */
+  /** Caches of all layers; when absent, each layer has its own keys and values. */
   readonly caches?: readonly CacheShape[];
   readonly experts?: ExpertShape;
-  /** Elements of the input that each layer has of its own. */
+  /** Elements of each layer's own input. */
   readonly layerInput?: number;
-  /** Bytes a token, on the GPU, of rows that stream in from the file. */
+  /** GPU bytes for each token of rows that are streamed from the file. */
   readonly streamedBytes?: number;
 }
 
 export interface Graph {
   readonly shape: Shape;
   readonly units: readonly Unit[];
-  /** By the names that units have for them. */
+  /** Derived tensors, by the names that units use. */
   readonly views?: ReadonlyMap<string, TensorView>;
 }
 
-/** Sizes of a layer; without one, the largest there are. */
+/** Sizes of a layer; the largest ones when `layer` is undefined. */
 export function layerShape(shape: Omit<Shape, 'ropes'>, layer: number | undefined): LayerShape {
   const { heads, kvHeads, headDim, feedForward, perLayer } = shape;
   const usual = { heads, kvHeads, headDim, feedForward, context: heads * headDim, mixed: 0 };

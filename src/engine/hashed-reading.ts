@@ -3,16 +3,16 @@ import type { ModelFile } from './formats/model-file.ts';
 import { rowsOf } from './formats/rows.ts';
 import type { Hasher, Platform } from './platform.ts';
 
-/** A tensor of which the rows before `next` were read, in order. */
+/** A tensor whose rows before `next` were read in order. */
 interface Begun {
   readonly hasher: Hasher;
   next: number;
 }
 
 /**
- * The same file, and the hashes of its tensors as they are read for the first time: for `digestOf`, which need not read
- * them again then. For files that are far away; a near one is hashed later, when nobody waits for it.
- * A tensor whose rows are not read from first to last has no hash.
+ * Wraps a file so that each tensor is hashed while it is read for the first time. `digestOf` then need not read it
+ * again. For remote files; a local file is hashed later, in the background. A tensor whose rows are not read in order
+ * gets no hash.
  */
 export function hashedAsRead(
   platform: Pick<Platform, 'sha256'>,

@@ -1,4 +1,4 @@
-/** The only door of the engine. */
+/** The public interface of the engine. */
 export {
   type Binding,
   fits,

@@ -1,4 +1,4 @@
-/** What can be said of a model without loading it: from its header, its graph and its vocabulary. */
+/** Describes a model without loading it, from its header, graph and vocabulary. */
 import { chooseCapacity } from './capacity.ts';
 import { chooseEmbeddingCapacity } from './embedding-capacity.ts';
 import { type ModelFile, ModelFileError, type TensorType } from './formats/model-file.ts';
@@ -17,20 +17,20 @@ export interface ModelFacts {
   /** The type that holds most of the weights. */
   readonly quantization: string;
   readonly sizeBytes: number;
-  /** What it is for; undefined where its graph cannot be built. */
+  /** Purpose of the model; undefined when its graph cannot be built. */
   readonly kind: 'generate' | 'embed' | undefined;
-  /** Tokens it was trained for; undefined where its graph cannot be built. */
+  /** Context length in training; undefined when its graph cannot be built. */
   readonly contextLength: number | undefined;
   readonly types: readonly { type: TensorType; tensors: number; weights: number; bytes: number }[];
   readonly tokenizer: { readonly kind: string; readonly tokens: number } | undefined;
   readonly chatTemplate: boolean;
-  /** It fills in the middle of a text. */
+  /** The tokenizer supports fill-in-the-middle. */
   readonly insert: boolean;
-  /** What one sequence takes at the context that the engine takes by default. */
+  /** Memory for one sequence at the default context. */
   readonly memory: { readonly context: number; readonly bytes: number } | undefined;
-  /** What a person who loads it should know. */
+  /** Notes for the user who loads it. */
   readonly notes: readonly string[];
-  /** Why it could not be loaded; empty when it could. */
+  /** Why it cannot be loaded; empty when it can. */
   readonly problems: readonly string[];
 }
 
@@ -59,7 +59,7 @@ export async function inspectModel(file: ModelFile): Promise<ModelFacts> {
   };
 }
 
-/** Of one sequence at the default context, on an adapter that sets no limit. */
+/** Memory of one sequence at the default context, on an adapter without limits. */
 function memoryOf(
   shape: Parameters<typeof pageBytes>[0],
   weights: number,
@@ -80,7 +80,7 @@ function memoryOf(
   return { context: capacity.context, bytes };
 }
 
-/** A fault of the file is a fact about it; any other is ours. */
+/** Runs a step and records its error as a problem of the file; other errors are bugs and are thrown. */
 async function attempt<T>(problems: string[], step: () => T | Promise<T>): Promise<T | undefined> {
   try {
     return await step();

@@ -1,10 +1,10 @@
-/** Work that wants the device for itself. */
+/** A task that needs exclusive use of the device. */
 export interface Interlude {
   run(): Promise<void>;
   refuse(reason: unknown): void;
 }
 
-/** Interludes that wait until nothing else is to be done. */
+/** Queue of exclusive tasks, which run when there is no other work. */
 export class Interludes {
   readonly #waiting: Interlude[] = [];
 
@@ -12,7 +12,10 @@ export class Interludes {
     return this.#waiting.length;
   }
 
-  /** @param signal leaves the queue, with its reason; work that has begun looks at it by itself */
+  /**
+   * @param signal removes a waiting task and rejects with the signal's reason; a running task must observe the signal
+   * itself
+   */
   add<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (signal?.aborted) {

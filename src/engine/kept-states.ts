@@ -1,6 +1,6 @@
 import type { Block } from './prefix-cache.ts';
 
-/** Before the step runs, the states of all layers are copied from a slot to a kept place, or from there to a slot. */
+/** A copy of all layers' states from a slot to a retained copy, or back, before the step runs. */
 export interface StateCopy {
   readonly kind: 'keep' | 'restore';
   readonly slot: number;
@@ -8,16 +8,17 @@ export interface StateCopy {
 }
 
 /**
- * States of layers at the ends of some cached beginnings of texts, by the places they lie in. What is behind a state
- * cannot be taken out of it again, so a text can go on only where one was kept. Pure: it names copies.
+ * Retained layer states at the ends of some cached prefixes. A state cannot be rolled back, so a sequence can only
+ * continue from a prefix whose state was retained. This class only does the bookkeeping: it returns the copies to
+ * make.
  */
 export class KeptStates {
-  /** Places there are. */
+  /** Number of states that can be retained. */
   readonly total: number;
   readonly #free: number[];
-  /** Whose end it is, the one used longest ago first. */
+  /** Index of the retained state of each block, least recently used first. */
   readonly #owners = new Map<Block, number>();
-  /** Copies, and the step behind which each is to be made. */
+  /** Copies to make, with the step after which each is due. */
   #due: { readonly copy: StateCopy; readonly step: number }[] = [];
 
   constructor(places: number) {
@@ -29,7 +30,7 @@ export class KeptStates {
     return this.#owners.size;
   }
 
-  /** The state of a slot behind a step is kept as that after a block. */
+  /** Retains the state that a slot has after a step as the state at the end of a block. */
   keep(block: Block, slot: number, step: number): void {
     const known = this.#owners.get(block);
     if (known !== undefined) return this.touch(block);
@@ -40,12 +41,12 @@ export class KeptStates {
     this.#due.push({ copy: { kind: 'keep', slot, place }, step });
   }
 
-  /** The place of the state after a block, if it was written before the step that is being formed. */
+  /** Index of the retained state at the end of a block, if it is written before the step being formed. */
   placeOf(block: Block, step: number): number | undefined {
     return (block.stateStep ?? step) < step ? this.#owners.get(block) : undefined;
   }
 
-  /** Makes it the youngest. */
+  /** Marks the block's state as most recently used. */
   touch(block: Block): void {
     const place = this.#owners.get(block);
     if (place === undefined) return;
@@ -53,7 +54,7 @@ export class KeptStates {
     this.#owners.set(block, place);
   }
 
-  /** The block is gone, or it is another one now. */
+  /** Releases the state of a block that was removed or replaced. */
   forget(block: Block): void {
     const place = this.#owners.get(block);
     if (place === undefined) return;
@@ -62,7 +63,7 @@ export class KeptStates {
     this.#free.push(place);
   }
 
-  /** What is to be copied before a step, in this order. */
+  /** Returns the copies to make before a step, in order. */
   takeDue(step: number): StateCopy[] {
     const due = this.#due.filter((one) => one.step < step);
     this.#due = this.#due.filter((one) => one.step >= step);

@@ -3,23 +3,23 @@ import { KeptStates, type StateCopy } from './kept-states.ts';
 import { PagePool } from './page-pool.ts';
 import { type Block, type Match, PrefixCache } from './prefix-cache.ts';
 
-/** Whose pages they are, by position: page `p / pageTokens` holds position `p`. */
+/** The pages of a sequence, by position: page index `floor(p / pageTokens)` holds position `p`. */
 export interface BlockTable {
   pages: number[];
-  /** Whose states of layers are its own. */
+  /** Slot that holds the sequence's layer states. */
   slot?: number;
 }
 
-/** The contents of page `from` are to be copied to `to` before the step runs. */
+/** A copy of the contents of page `from` to page `to`, before the step runs. */
 export interface PageCopy {
   readonly from: number;
   readonly to: number;
 }
 
-/** Pages that hold `tokens` tokens. */
+/** Number of pages that hold `tokens` tokens. */
 export const pagesFor = (tokens: number): number => Math.ceil(tokens / pageTokens);
 
-/** What was found of a text, and what has to be copied before the step runs. */
+/** Result of prefix reuse, and the copies to make before the step runs. */
 export interface Adopted {
   /** Tokens that need not be computed. */
   readonly at: number;
@@ -28,22 +28,24 @@ export interface Adopted {
 }
 
 /**
- * The accounting of all that layers keep of texts. Keys and values are paged: pages on demand, shared where texts begin
- * alike, kept for later texts when a sequence leaves them. Pure: it names pages and copies, and touches no GPU.
+ * Bookkeeping of everything that layers store for sequences. Keys and values are paged: pages are allocated on
+ * demand, shared between sequences with the same prefix, and kept in the prefix cache when a sequence releases them.
+ * This class does not touch the GPU; it returns page numbers and copies to make.
  *
- * A page that is shared or kept is full or at rest, so nobody writes to it: a sequence whose text parts from a cached
- * one in the middle of a page gets a copy of that page.
+ * Nobody writes to a shared or cached page: it is full, or its sequence is finished. A sequence whose text diverges
+ * from a cached one in the middle of a page gets a copy of that page.
  *
- * A state of a layer is one for a whole text, in the sequence's slot. Copies of some are kept where texts are likely to
- * part; a text goes on from the longest cached beginning that has one. Layers of either kind, or of both, need no more.
+ * A layer state covers a whole text and lies in the sequence's slot. Copies of some states are retained where texts
+ * are likely to diverge; a new text continues from the longest cached prefix that has one. This works for layers of
+ * either kind.
  */
 export class KvCache {
   readonly pool: PagePool;
   readonly prefixes: PrefixCache;
-  /** Absent where layers have no states. */
+  /** Undefined when no layer has a state. */
   readonly states: KeptStates | undefined;
 
-  /** @param keptStates places for states of layers; undefined: no layer has any */
+  /** @param retainedStates number of layer states that can be retained; undefined when no layer has one */
   constructor(pages: number, keptStates?: number) {
     const states = keptStates === undefined ? undefined : new KeptStates(keptStates);
     this.pool = new PagePool(pages);
@@ -51,12 +53,12 @@ export class KvCache {
     this.states = states;
   }
 
-  /** Pages that can be had without taking them from a running sequence. */
+  /** Pages that can be allocated without preempting a running sequence. */
   get available(): number {
     return this.pool.free + this.pool.cached;
   }
 
-  /** Makes the table hold so many tokens, at the cost of cached pages; all or nothing. */
+  /** Extends the table to hold this many tokens, evicting cached pages if needed; all or nothing. */
   grow(table: BlockTable, tokens: number): boolean {
     const missing = pagesFor(tokens) - table.pages.length;
     if (missing > this.available) return false;
@@ -65,11 +67,11 @@ export class KvCache {
   }
 
   /**
-   * Gives a sequence the cached pages that go on with its text. The last token is left to compute: its logits are
-   * needed. Nothing happens in the middle of a page.
-   * @param at tokens that it has already
-   * @param step the one being formed; what it writes itself can be shared, but not copied
-   * @returns tokens it has now
+   * Appends cached pages that continue a sequence's text. The last token is always left to compute, because its
+   * logits are needed. Does nothing in the middle of a page.
+   * @param computedTokens tokens that the sequence already has
+   * @param step number of the step being formed; pages that it writes can be shared, but not copied
+   * @returns tokens that the sequence has now
    */
   adopt(table: BlockTable, tokens: readonly number[], at: number, step: number): Adopted {
     if (table.pages.length * pageTokens !== at) return { at };
@@ -87,18 +89,18 @@ export class KvCache {
     const from = part.block.page;
     const to = this.#take();
     table.pages.push(to);
-    // Room may have been made by letting go of the very page that is wanted.
+    // Allocating may have evicted the very page that was to be copied.
     return { at: whole + part.length, ...(from === to ? {} : { copy: { from, to } }) };
   }
 
-  /** Whole pages and a last one that end where a state was kept. */
+  /** Reuses whole pages and a last page, up to a position whose state was retained. */
   #adoptWithState(table: BlockTable, { blocks, part }: Match, at: number, step: number): Adopted {
     const last = part?.block ?? blocks.at(-1);
     const place = last && this.states?.placeOf(last, step);
     const whole = blocks.length * pageTokens;
     const now = whole + (part?.length ?? 0);
     const idle = blocks.slice(at / pageTokens).filter(({ page }) => this.pool.users(page) === 0).length;
-    // Without a page to go on in there may be no step, and the copy would not be made.
+    // Without a free page to continue in, the sequence may not be in the step, and the copy would not be made.
     if (!last || place === undefined || now <= at || this.available <= idle) return { at };
     this.states?.touch(last);
     for (const { page } of blocks.slice(at / pageTokens)) {
@@ -113,7 +115,7 @@ export class KvCache {
     return { at: now, state, ...(from === to ? {} : { copy: { from, to } }) };
   }
 
-  /** What of a match can be gone on from: with states, up to the last one that was kept. */
+  /** The usable part of a match: with layer states, up to the last position whose state was retained. */
   #usable(match: Match, step: number): Match {
     const { states } = this;
     if (!states) return match;
@@ -126,9 +128,9 @@ export class KvCache {
   }
 
   /**
-   * Where a chunk of a prompt had better end, so that the states behind it are worth keeping: where the text parts from
-   * a cached one, and at the last whole page, behind which texts to come will go on otherwise.
-   * @returns tokens from `first` on, at most `count`, and whether the states behind them are to be kept
+   * Shortens a prompt chunk so that it ends where the state is worth retaining: where the text diverges from a cached
+   * one, and at the last whole page, after which future texts are likely to differ.
+   * @returns tokens from `first` on, at most `count`, and whether to retain the state after them
    */
   chunk(tokens: readonly number[], first: number, count: number): { count: number; keeps: boolean } {
     if (!this.states?.total || count === 0) return { count, keeps: false };
@@ -142,8 +144,8 @@ export class KvCache {
   }
 
   /**
-   * Pages a text would have to take beyond those that are cached, and how many of the cached ones nobody uses.
-   * @param count tokens that it is going to have
+   * Pages that a text needs beyond the cached ones, and how many of the cached ones are unused.
+   * @param count tokens that the text will have
    */
   demand(tokens: readonly number[], count: number): { missing: number; idle: number } {
     const { blocks } = this.#usable(this.prefixes.match(tokens, tokens.length - 1), Number.POSITIVE_INFINITY);
@@ -152,8 +154,8 @@ export class KvCache {
   }
 
   /**
-   * Lets others share the whole pages of a running sequence's first `count` tokens.
-   * @param keeps the states behind them, too
+   * Adds the whole pages of a running sequence's first `count` tokens to the prefix cache.
+   * @param shouldRetainState also retain the layer states after them
    */
   publish(
     table: BlockTable,
@@ -167,21 +169,21 @@ export class KvCache {
   }
 
   /**
-   * Takes a sequence's pages back and keeps what is written.
-   * @param written tokens from the start whose keys and values are written, or will be by steps already submitted
-   * @param ahead further tokens behind which the states of its slot are already
+   * Takes back the pages of a sequence; written pages stay in the prefix cache.
+   * @param written leading tokens whose keys and values are written, or will be by submitted steps
+   * @param ahead further tokens that the slot's state already includes
    */
   release(table: BlockTable, tokens: readonly number[], written: number, step: number, ahead = 0): void {
     const last = this.prefixes.insert(tokens, written, table.pages, step);
     if (last && ahead === 0) this.states?.keep(last, table.slot ?? 0, step);
-    // The end first: free pages are handed out from the last one given back.
+    // Releases the last page first, because free pages are reused in last-in, first-out order.
     for (let index = table.pages.length - 1; index >= 0; index--) {
       this.pool.leave(table.pages[index] as number);
     }
     table.pages.length = 0;
   }
 
-  /** Makes every page free that no sequence uses. */
+  /** Evicts every page that no sequence uses. */
   clear(): void {
     while (this.prefixes.evict());
   }

@@ -1,4 +1,4 @@
-/** Binds kernels of the lab to the tensors of the live graph, as their contracts say. */
+/** Binds lab kernels to the tensors of the live graph according to their contracts. */
 import {
   activationCodes,
   type Contract,
@@ -25,7 +25,7 @@ import type { Planned } from './plan-dispatch.ts';
 import { partsOf, rangeOf } from './weight-slices.ts';
 import { stackKey } from './weights.ts';
 
-/** What one dispatch is given, by the names of its contract. */
+/** The inputs of one dispatch, by the names of its contract. */
 interface Given {
   readonly buffers: Readonly<Record<string, Bound>>;
   readonly params: Readonly<Record<string, number>>;
@@ -34,7 +34,7 @@ interface Given {
   readonly format?: string;
 }
 
-/** Names of the vectors that a lab kernel reads, as one list that lies together. */
+/** Names of the vectors that a lab kernel reads, which are stored consecutively. */
 export function labVectors({ site }: LabUnit): readonly string[] {
   switch (site.kind) {
     case 'product':
@@ -49,7 +49,7 @@ export function labVectors({ site }: LabUnit): readonly string[] {
   }
 }
 
-/** The norm's weight of a product that begins with one: a list of its own. */
+/** Weight of the norm that a fused product begins with; a separate vector. */
 export const labGain = ({ site }: LabUnit): string | undefined =>
   site.kind === 'product' ? site.gain : undefined;
 
@@ -66,7 +66,7 @@ async function dispatchOf(context: PlanContext, unit: LabUnit, given: Given, id:
   const { kernel } = unit;
   const { memory, pool } = context;
   const { pipeline, layout } = await context.pipelines.getLab(kernel);
-  // Offset 0 holds the step's header; 256 the same, with the rows whose logits are wanted in place of the tokens.
+  // Offset 0 holds the step header; offset 256 holds the same header with the sampled rows in place of the tokens.
   const header = given.rows === 'samples' ? memory.layout.sampledHeader : 0;
   const buffers: Readonly<Record<string, Bound>> = {
     ...given.buffers,
@@ -78,7 +78,7 @@ async function dispatchOf(context: PlanContext, unit: LabUnit, given: Given, id:
     if (!bound) throw new Error(`${id}: nothing bound to ${name}`);
     return { binding, resource: 'buffer' in bound ? bound : { buffer: bound } };
   });
-  // One object for all steps: decoding allocates nothing.
+  // One object is reused for all steps, so decoding allocates nothing.
   const dims: Dims = { ...given.dims, tokens: 0, context: 0 };
   return {
     id,
@@ -228,9 +228,11 @@ function givenProduct(context: PlanContext, site: Extract<Site, { kind: 'product
   const biases = unit.biases.length > 0 ? vectorOf(context, stackKey(unit.biases)) : undefined;
   const stack = stackOf(context, unit.weights);
   const parts = partsOf(context, stack, site.slice);
-  // A kernel finds the rows of up behind those of gate, in the same buffer and the same format.
+  // A kernel expects the rows of up after those of gate, in the same buffer and format.
   if (gated && parts.length > 1) {
-    throw new Error(`${stackKey(unit.weights)} lie in ${parts.length} pieces and cannot be read together`);
+    throw new Error(
+      `${stackKey(unit.weights)} are stored in ${parts.length} parts and cannot be read by one kernel`,
+    );
   }
   return parts.map((part): Given => {
     const { blocks, format } = part;
@@ -266,7 +268,7 @@ function givenEmbed(context: PlanContext, weight: string): Given[] {
   const { parts } = stackOf(context, [weight]);
   const [part] = parts;
   if (!part || parts.length > 1) {
-    throw new Error(`${weight} lies in ${parts.length} pieces, which no kernel of the lab can read`);
+    throw new Error(`${weight} is stored in ${parts.length} parts, which no lab kernel can read`);
   }
   const { rows, blocks, format } = part;
   return [

@@ -1,4 +1,4 @@
-/** From a model file to memory, weights and the choice of kernels: what a runner is made of. */
+/** Prepares memory, weights and kernel choices of a model: everything a runner is built from. */
 import type { MatmulFamily } from '../../kernels/matmul.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { formatBytes } from './format-bytes.ts';
@@ -25,39 +25,39 @@ export interface LoadOptions {
   readonly graph: Graph;
   readonly capacity: Capacity;
   readonly wgsl: WgslSources;
-  /** Where what was measured of this adapter is kept; without it nothing is measured. */
+  /** Store for kernel measurements of this adapter; without it, nothing is measured. */
   readonly store?: Store | undefined;
   /** Never round activations to 8 bits. */
   readonly exact?: boolean | undefined;
-  /** Forget what was measured before. */
+  /** Ignore earlier measurements. */
   readonly retune?: boolean | undefined;
   readonly onProgress: (progress: LoadProgress) => void;
   readonly onNotice?: ((message: string) => void) | undefined;
 }
 
-/** Memory is allocated and every choice made; weights may still be on the disk. */
+/** A model with allocated memory and all choices made; its weights may not be loaded yet. */
 export interface Loading {
-  /** The graph's, cut into views where the file has several in one. */
+  /** Tensors of the graph, including views of parts of file tensors. */
   readonly tensors: ModelFile['tensors'];
   readonly memory: Memory;
   readonly pool: BufferPool;
   readonly pipelines: PipelineCache;
   readonly weights: Weights;
-  /** Of a table that stays in the file; must be filled before a step is submitted. */
+  /** Rows of a table that stays in the file; they must be loaded before a step is submitted. */
   readonly streamed: StreamedRows | undefined;
   readonly family: MatmulFamily;
   readonly tuning: Tuning;
   readonly works: readonly Work[];
-  /** Reads what vectors these works need that are not there yet. */
+  /** Loads the vectors that these ops need and that are not loaded yet. */
   loadVectors(works: readonly Work[]): Promise<void>;
-  /** Reads the weights, unless that is done. */
+  /** Loads the weight matrices, once. */
   fill(): Promise<void>;
   readonly destroy: () => void;
 }
 
-/** The device itself has no room for the model. */
+/** The device could not allocate the memory that the model needs. */
 export class MemoryRefused extends EngineError {
-  /** Bytes of what it refused. */
+  /** Bytes of the failed allocations. */
   readonly missing: number;
 
   constructor(name: string, needed: number, refusals: readonly Refusal[]) {
@@ -66,13 +66,13 @@ export class MemoryRefused extends EngineError {
       'model_too_large',
       `${name} needs ${formatBytes(needed)} of device memory, the device gives ${formatBytes(needed - missing)}: ` +
         `${formatBytes(missing)} are missing (${refusals[0]?.reason}); ` +
-        'use a smaller model or quantisation, or a smaller --context',
+        'use a smaller model or quantization, or a smaller --context',
     );
     this.missing = missing;
   }
 }
 
-/** Longest that measuring kernels may hold up a start. */
+/** Longest time that measuring kernels may delay start-up. */
 const tuningBudgetMs = 20_000;
 
 export async function prepare(options: LoadOptions): Promise<Loading> {
@@ -81,7 +81,7 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
   const pool = new BufferPool(gpu.device);
   const workPool = new BufferPool(gpu.device);
   try {
-    // Also of what is written to buffers that the device had no memory for.
+    // This scope also covers writes to buffers that the device could not allocate.
     gpu.device.pushErrorScope('validation');
     workPool.watch();
     pool.watch();
@@ -141,7 +141,7 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
   }
 }
 
-/** What is known of this adapter's kernels; what is not is measured now, once. */
+/** Loads the measurements of this adapter's kernels, and makes missing ones once. */
 async function tuned(
   context: LoadOptions & {
     memory: Memory;
@@ -154,7 +154,7 @@ async function tuned(
   if (!store) return new Tuning();
   const now = () => performance.now();
   const { key, times } = await loadTimes(store, gpu, wgsl);
-  // What rounding does to a prediction is measured; nobody would notice what it does to an embedding.
+  // The effect of rounding on predictions is measured; its effect on embeddings would not be noticed.
   const int8 = context.exact !== true && graph.shape.embedding === undefined;
   const tuning = new Tuning(context.retune ? {} : times, { int8 });
   if (isMeasured(context, graph, stacks, tuning)) return tuning;
@@ -170,12 +170,12 @@ async function tuned(
   const rest = complete ? 'once' : 'the rest at the next start';
   onNotice?.(`measured ${measured} kernels on ${gpu.facts.description} in ${seconds} s, ${rest}: ${family}`);
   await saveTimes(store, key, tuning.times).catch((error: unknown) =>
-    onNotice?.(`what was measured could not be kept, the next start measures again: ${String(error)}`),
+    onNotice?.(`measurements could not be saved, the next start measures again: ${String(error)}`),
   );
   return tuning;
 }
 
-/** Of the matrices; vectors are next to nothing, and which are read is known late. */
+/** Reports progress of loading the matrices. Vectors are small, and which ones are needed is known only later. */
 function weightProgress(
   file: ModelFile,
   graph: Graph,

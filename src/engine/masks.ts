@@ -1,4 +1,4 @@
-/** What constraints allow next, as the GPU is given it. */
+/** Token masks of constraints, and their upload to the GPU. */
 import { maskWords } from '../../kernels/sample.ts';
 import { errorMessage } from '../util/error-message.ts';
 import type { Sequence } from './sequence.ts';
@@ -7,16 +7,17 @@ import type { StepRunner } from './step-runner.ts';
 import { EngineError } from './types.ts';
 
 /**
- * Asks a sequence's constraint what may follow, and tells it what was drawn since it was asked last. All tokens before
- * the one to be drawn must have been read back. Who gave its place back meanwhile is not asked twice.
- * @param vocabulary tokens that the model can draw
- * @returns [maskWords]; undefined: any. Rejects with EngineError `constraint_failed`
+ * Requests the mask for a sequence's next token from its constraint, and passes on the tokens sampled since the last
+ * call. All earlier tokens must have been read back. The mask of a preempted sequence is requested only once.
+ * @param vocabulary number of tokens that the model can sample
+ * @returns [maskWords]; undefined when every token is allowed
+ * @throws EngineError `constraint_failed`
  */
 export function askConstraint(sequence: Sequence, vocabulary: number): Promise<Uint32Array | undefined> {
   const { answered, asked } = sequence;
   if (asked?.answered === answered) return asked.mask;
   const mask = ask(sequence, vocabulary);
-  mask.catch(() => undefined); // it is awaited when the sampling is submitted
+  mask.catch(() => undefined); // awaited when the sampling is submitted
   sequence.asked = { answered, mask };
   return mask;
 }
@@ -35,33 +36,33 @@ async function ask(sequence: Sequence, vocabulary: number): Promise<Uint32Array 
   const words = maskWords(vocabulary);
   if (mask.length !== words) {
     throw broken(
-      `its mask has ${mask.length} words, where ${vocabulary} tokens take ${words}; it was made for another model`,
+      `its mask has ${mask.length} words, but ${vocabulary} tokens need ${words}; it was made for another model`,
     );
   }
   if (allowsNothing(mask, vocabulary)) {
     throw new EngineError(
       'constraint_failed',
-      `the grammar allows nothing that the model can write after ${answered} tokens of the answer`,
+      `the grammar allows no token that the model can produce after ${answered} output tokens`,
     );
   }
   return mask;
 }
 
 const broken = (why: string, cause?: unknown): EngineError =>
-  new EngineError('constraint_failed', `the constraint of the answer failed: ${why}`, { cause });
+  new EngineError('constraint_failed', `the output constraint failed: ${why}`, { cause });
 
 function allowsNothing(mask: Uint32Array, vocabulary: number): boolean {
   const last = mask.length - 1;
-  // Bits past the vocabulary stand for nothing.
+  // Bits beyond the vocabulary have no meaning.
   const inLast = 0xffffffff >>> (mask.length * 32 - vocabulary);
   for (let word = 0; word < last; word++) if (mask[word] !== 0) return false;
   return ((mask[last] as number) & inLast) === 0;
 }
 
-/** Gives a draw the mask that its constraint answers with. Rejects like `askConstraint`. */
+/** Uploads the mask for a sample when its constraint provides it. Rejects like `requestMask`. */
 export async function setMask(runner: StepRunner, share: Share): Promise<void> {
   const { sequence } = share;
-  // Of one that is cancelled nothing is waited for.
+  // A canceled sequence stops waiting.
   const mask = await sequence.unlessEnded(askConstraint(sequence, runner.graph.shape.vocabulary));
   if (!isStale(share)) runner.setMask(sequence.slot, mask);
 }

@@ -16,41 +16,41 @@ import {
 import { ropeTable } from './rope-table.ts';
 import { stepLayout, stepSamples, type StepLayout } from './step.ts';
 
-/** Positions of the context that one attention workgroup reads, where the capacity does not say. */
+/** Default number of positions that one attention workgroup reads. */
 const usualSplitTokens = 512;
 
-/** How much one engine holds at once. */
+/** Limits of an engine. */
 export interface Capacity {
-  /** Tokens a sequence may hold. */
+  /** Tokens that a sequence may hold. */
   readonly context: number;
-  /** Sequences at once. */
+  /** Concurrent sequences. */
   readonly slots: number;
-  /** Tokens a step may hold. */
+  /** Tokens that a step may hold. */
   readonly stepTokens: number;
   /** Pages of the KV cache. */
   readonly pages: number;
-  /** Positions of the context that one attention workgroup reads; longer contexts are split while decoding. */
+  /** Positions that one attention workgroup reads while decoding; longer contexts are split. */
   readonly splitTokens?: number;
-  /** States of layers that are kept for texts to come, beside those of the slots. */
+  /** Layer states retained for later requests, in addition to those of the slots. */
   readonly keptStates?: number;
 }
 
 export const splitTokensOf = (capacity: Pick<Capacity, 'splitTokens'>): number =>
   capacity.splitTokens ?? usualSplitTokens;
 
-/** Everything on the GPU that is not a weight. */
+/** All GPU buffers except weights. */
 export interface Memory {
   readonly pool: BufferPool;
   readonly capacity: Capacity;
   readonly layout: StepLayout;
-  /** Header, samples, tiles and tokens of the step. */
+  /** Header, samples, tiles and tokens of the current step. */
   readonly step: GPUBuffer;
   readonly samplesBytes: number;
   readonly singleTilesBytes: number;
   readonly wideTilesBytes: number;
   readonly tileTokens: number;
   readonly buffers: Readonly<Record<BufferName, GPUBuffer>>;
-  /** Elements from row to row. */
+  /** Elements between consecutive rows. */
   readonly strides: Readonly<Record<BufferName, number>>;
   /** [context, rotary / 2] of (cos, sin), by index of the shape's `ropes`. */
   readonly ropeTables: readonly GPUBuffer[];
@@ -61,38 +61,38 @@ export interface Memory {
   readonly maxSplits: number;
   /** [slots, heads, maxSplits, headDim + 2] f32 */
   readonly partial: GPUBuffer;
-  /** [slots + 1]: the token drawn last; the last slot is nobody's. */
+  /** [slots + 1]: the token sampled last in each slot; the last entry is a dummy slot. */
   readonly sampled: GPUBuffer;
-  /** [samples of a step]: tokens drawn in it. */
+  /** [samples of a step]: tokens sampled in the step. */
   readonly results: GPUBuffer;
   /** [slots, vocabulary] each. */
   readonly bias: GPUBuffer;
   readonly seen: GPUBuffer;
-  /** [slots, words of a mask]: a bit a token, set where it may be drawn. */
+  /** [slots, mask words]: one bit for each token, set when it may be sampled. */
   readonly masks: GPUBuffer;
-  /** The logits as the model made them, in steps that want log probabilities: [samples of a step, vocabulary]. */
+  /** [samples of a step, vocabulary]: unmodified logits, in steps that report log probabilities. */
   readonly rawLogits: GPUBuffer;
-  /** [samples of a step, words of log probabilities] */
+  /** [samples of a step, logprob words] */
   readonly logprobs: GPUBuffer;
-  /** One page of every layer, k then v: WebGPU copies only between different buffers. */
+  /** One page of every layer, k then v. WebGPU cannot copy within one buffer. */
   readonly pageCopy: GPUBuffer;
   /** [tokens, parts of the width]: sums of squares of `hidden`, for the next norm. */
   readonly squares: GPUBuffer;
-  /** Bound where a kernel's optional input or an output is absent. */
+  /** Dummy buffers for a kernel's absent optional inputs and outputs. Outputs may not alias, so there are two. */
   readonly nothing: GPUBuffer;
   readonly nowhere: GPUBuffer;
   readonly aside: GPUBuffer;
-  /** Where tokens go that chose experts. */
+  /** Routing of tokens to experts. */
   readonly experts: ExpertMemory | undefined;
   /** By index of the shape's caches. */
   readonly caches: readonly LayerCache[];
 }
 
-/** What a layer keeps, on the GPU. */
+/** GPU buffers of a layer's cache. */
 export type LayerCache =
   /** [pages, kvHeads, pageTokens, headDim] f16 each. */
   | { readonly kind: 'pages'; readonly k: GPUBuffer; readonly v: GPUBuffer; readonly pageBytes: number }
-  /** [slots, floats] f32, and [kept states, floats] beside them. */
+  /** [slots, floats] f32, and [retained states, floats] f32. */
   | {
       readonly kind: 'state';
       readonly live: GPUBuffer;
@@ -100,42 +100,42 @@ export type LayerCache =
       readonly bytes: number;
     };
 
-/** Keys and values at an index of the shape's caches. */
+/** Key and value buffers at an index of the shape's caches. */
 export function pagesOf({ caches }: Pick<Memory, 'caches'>, index: number): { k: GPUBuffer; v: GPUBuffer } {
   const cache = caches[index];
   if (cache?.kind !== 'pages') throw new Error(`cache ${index} holds no keys and values`);
   return cache;
 }
 
-/** The states of all slots at an index of the shape's caches. */
+/** States of all slots at an index of the shape's caches. */
 export function statesOf({ caches }: Pick<Memory, 'caches'>, index: number): GPUBuffer {
   const cache = caches[index];
   if (cache?.kind !== 'state') throw new Error(`cache ${index} holds no state`);
   return cache.live;
 }
 
-/** Bytes of a page's keys (or values) in one cache. */
+/** Bytes of the keys (or values) of one page in one cache. */
 const bytesOfPage = (cache: CacheShape): number =>
   cache.kind === 'pages' ? pageTokens * cache.kvHeads * cache.headDim * 2 : 0;
 
-/** Bytes that one page takes over all layers. */
+/** Bytes of one page over all layers. */
 export const pageBytes = (shape: Shape): number =>
   cacheShapes(shape).reduce((sum, cache) => sum + 2 * bytesOfPage(cache), 0);
 
-/** Bytes of one page in the widest layer's keys (or values): one binding. */
+/** Bytes of the keys (or values) of one page in the widest layer, which one binding must hold. */
 export const pageBytesPerBinding = (shape: Shape): number => Math.max(...cacheShapes(shape).map(bytesOfPage));
 
-/** Bytes of one text's states over all layers; 0 where keys and values are all that is kept. */
+/** Bytes of one sequence's states over all layers; 0 when layers only have keys and values. */
 export const stateBytes = (shape: Shape): number =>
   cacheShapes(shape).reduce((sum, cache) => sum + (cache.kind === 'state' ? cache.floats * 4 : 0), 0);
 
 const roundUp = (value: number, to: number) => Math.ceil(value / to) * to;
-/** Columns whose squares are summed together, at least. */
+/** Smallest number of columns whose squares are summed together. */
 const leastPart = 4;
-/** Matmuls read whole groups of columns, also past the last token. */
+/** Matmuls read whole groups of rows, even beyond the last token. */
 const rowPadding = 8;
 
-/** Elements a token of buffers that a layer fills, by its sizes. */
+/** Elements for each token in buffers whose sizes depend on the layer. */
 export function layerStrides({ heads, kvHeads, headDim, feedForward, context, mixed }: LayerShape) {
   return {
     qkv: (heads + 2 * kvHeads) * headDim,
@@ -146,10 +146,10 @@ export function layerStrides({ heads, kvHeads, headDim, feedForward, context, mi
   };
 }
 
-/** Every different one, at least. */
+/** Contains at least every distinct layer shape. */
 const layerShapes = (shape: Shape): readonly LayerShape[] => shape.perLayer ?? [layerShape(shape, undefined)];
 
-/** Of the widest layer. */
+/** Maxima over all layers. */
 function widestStrides(shape: Shape): ReturnType<typeof layerStrides> {
   return layerShapes(shape)
     .map(layerStrides)
@@ -182,17 +182,17 @@ function stridesOf(shape: Shape): Record<BufferName, number> {
   };
 }
 
-/** Tokens that a sample chooses among; a model for embeddings draws none. */
+/** Vocabulary to sample from; 0 for embedding models, which do not sample. */
 const drawnFrom = (shape: Shape): number => (shape.embedding ? 0 : shape.vocabulary);
 
-/** Buffers with a row a sample, not a row a token. */
+/** Buffers with one row for each sample instead of each token. */
 const sampledBuffers: readonly string[] = ['last', 'logits', 'expanded', 'embedding'] satisfies BufferName[];
 
-/** Parts of the context that decoding reads apart; a model for embeddings decodes nothing. */
+/** Number of parts that decoding splits the context into; embedding models do not decode. */
 const splitsOf = (shape: Shape, capacity: Pick<Capacity, 'context' | 'splitTokens'>): number =>
   shape.embedding ? 1 : Math.ceil(capacity.context / splitTokensOf(capacity));
 
-/** Elements a token of attention's sums by parts of the context. */
+/** Elements for each token of attention's partial sums. */
 const partialStride = (shape: Shape, capacity: Pick<Capacity, 'context' | 'splitTokens'>): number =>
   splitsOf(shape, capacity) *
   Math.max(...layerShapes(shape).map(({ heads, headDim }) => heads * (headDim + 2)));
@@ -204,11 +204,11 @@ export function largestBinding(shape: Shape, { stepTokens, pages }: Capacity): n
   return Math.max(roundUp(stepTokens, rowPadding) * widest * 4, pages * pageBytesPerBinding(shape));
 }
 
-/** Bytes of everything but weights and KV pages. */
+/** Bytes of all buffers except weights and KV pages. */
 export function workBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): number {
   const strides = stridesOf(shape);
   const rows = roundUp(capacity.stepTokens, rowPadding);
-  // The logits twice: with what is added to them, and without.
+  // Logits exist twice: modified and unmodified.
   const perSample = strides.last + 2 * strides.logits + strides.expanded + strides.embedding;
   const squares = Math.ceil(shape.width / leastPart);
   const perToken = Object.entries(strides).filter(([name]) => !sampledBuffers.includes(name));
@@ -224,7 +224,7 @@ export function workBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): numb
 }
 
 export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacity): Memory {
-  // The attention of every layer takes the same tiles.
+  // The tile size must suit the attention of every layer.
   const attending = layerShapes(shape).filter(({ heads }) => heads > 0);
   const tile = Math.min(...attending.map((layer) => attentionTile(layer).tile));
   const { slots, stepTokens, context } = capacity;
@@ -278,9 +278,9 @@ export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacit
     logprobs: pool.storage('logprobs', samples * logprobWords * 4),
     pageCopy: pool.storage('kv.page_copy', pageBytes(shape)),
     squares: pool.storage('squares', tokenRows * Math.ceil(shape.width / leastPart) * 4),
-    nothing: pool.storage('nothing', 16),
-    nowhere: pool.storage('nowhere', 16),
-    aside: pool.storage('aside', 16),
+    nothing: pool.storage('dummy_read', 16),
+    nowhere: pool.storage('dummy_write', 16),
+    aside: pool.storage('scratch', 16),
     experts: allocateExperts(pool, shape, capacity),
     caches,
   };
@@ -305,7 +305,7 @@ function allocateCache(
   return {
     kind: 'state',
     live: pool.storage(`cache${index}.state`, slots * bytes),
-    kept: pool.storage(`cache${index}.kept`, keptStates * bytes),
+    kept: pool.storage(`cache${index}.retained`, keptStates * bytes),
     bytes,
   };
 }

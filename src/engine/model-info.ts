@@ -2,7 +2,7 @@ import type { ModelFile, TensorType } from './formats/model-file.ts';
 import type { Graph } from './graph.ts';
 import type { ModelInfo } from './types.ts';
 
-/** How many weights a model has, in which types; the one of most comes first. */
+/** Counts the weights of a model by type, the most frequent type first. */
 export function weightsOf(file: ModelFile) {
   const byType = new Map<TensorType, { tensors: number; weights: number; bytes: number }>();
   let parameters = 0;
@@ -16,7 +16,7 @@ export function weightsOf(file: ModelFile) {
   return { parameters, types, quantization: types[0]?.[0] ?? 'F32' };
 }
 
-/** What there is to say about a model. The digest is filled in by the caller. */
+/** Information about a model for clients. The caller adds the digest. */
 export function describeModel(
   file: ModelFile,
   graph: Graph,
@@ -39,7 +39,7 @@ export function describeModel(
   };
 }
 
-/** What a model is called: `general.name`, fit for a URL; without one the file's name. */
+/** Model id: `general.name` in a form fit for URLs; without one, the file's name. */
 export function modelId(file: Pick<ModelFile, 'metadata' | 'name'>): string {
   const name = file.metadata.get('general.name');
   const base =

@@ -3,14 +3,14 @@ import type { Gpu } from './gpu/device.ts';
 import { encodeDispatch, type Plan } from './plan.ts';
 import type { Bound, LabDispatch } from './plan-context.ts';
 
-/** What a lab kernel was given in one step, and what it left behind; by the names of its contract. */
+/** Inputs and outputs of a lab kernel in one step, by the names of its contract. */
 export interface Observed {
   readonly lab: LabDispatch;
   readonly before: Readonly<Record<string, ArrayBuffer>>;
   readonly after: Readonly<Record<string, ArrayBuffer>>;
 }
 
-/** Bytes to read at the start of each binding, before and after the dispatch. */
+/** Bytes to read from the start of each binding before and after the dispatch. */
 export interface Wanted {
   readonly before: Readonly<Record<string, number>>;
   readonly after: Readonly<Record<string, number>>;
@@ -23,8 +23,8 @@ interface Copy {
 }
 
 /**
- * Runs a step with a look at what the lab's kernels read and write. Slow: for checks, when nothing else runs.
- * @param wanted undefined for a dispatch that is of no interest
+ * Runs a step and copies what lab kernels read and write. Slow; for checks while nothing else runs.
+ * @param sizesFor returns undefined for dispatches that are not observed
  */
 export async function observe(
   gpu: Gpu,
@@ -54,7 +54,7 @@ export async function observe(
       pass.end();
       if (lab && sizes) looks.push({ lab, before, after: copyOut(lab, sizes.after) });
     }
-    // A copy that Dawn refuses would leave zeros behind, and zeros are right where zeros came in.
+    // A copy that Dawn rejects would leave zeros, which could pass for correct output.
     device.pushErrorScope('validation');
     device.queue.submit([encoder.finish()]);
     const error = await device.popErrorScope();

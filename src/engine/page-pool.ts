@@ -1,7 +1,7 @@
 /**
- * The pages of the KV cache as numbers: how many sequences use each, and whether the prefix cache keeps it.
- * The memory is elsewhere. A page is free, or owned (somebody uses it), or cached (kept, and used by nobody):
- * `free + cached + owned = total`.
+ * Reference counts of KV cache pages. A page is free, owned (used by at least one sequence), or cached (retained by
+ * the prefix cache and used by no sequence): `free + cached + owned = total`. This class does not hold the memory
+ * itself.
  */
 export class PagePool {
   readonly total: number;
@@ -12,7 +12,7 @@ export class PagePool {
 
   constructor(total: number) {
     this.total = total;
-    // From the end, so that the first taken is page 0.
+    // In reverse order, so that page 0 is allocated first.
     this.#free = Array.from({ length: total }, (_, index) => total - 1 - index);
     this.#users = new Uint32Array(total);
     this.#kept = new Uint8Array(total);
@@ -30,7 +30,7 @@ export class PagePool {
     return this.total - this.#free.length - this.#cached;
   }
 
-  /** Sequences that use the page. */
+  /** Number of sequences that use the page. */
   users(page: number): number {
     return this.#users[page] ?? 0;
   }
@@ -39,43 +39,43 @@ export class PagePool {
     return this.#kept[page] === 1;
   }
 
-  /** A free page, with one user from now on; undefined when none is free. */
+  /** Allocates a free page with one user; undefined when none is free. */
   take(): number | undefined {
     const page = this.#free.pop();
     if (page !== undefined) this.#users[page] = 1;
     return page;
   }
 
-  /** One more sequence uses a page that is owned or cached. */
+  /** Adds a user to an owned or cached page. */
   share(page: number): void {
     const users = this.users(page);
     if (users === 0) {
-      if (!this.isKept(page)) throw new Error(`page ${page} is free and cannot be shared`);
+      if (!this.isKept(page)) throw new Error(`page ${page} is free and cannot get another user`);
       this.#cached -= 1;
     }
     this.#users[page] = users + 1;
   }
 
-  /** One sequence fewer uses it; without any it is cached or free. */
+  /** Removes a user; a page without users becomes cached or free. */
   leave(page: number): void {
     const users = this.users(page);
-    if (users === 0) throw new Error(`page ${page} was given back twice`);
+    if (users === 0) throw new Error(`page ${page} was released twice`);
     this.#users[page] = users - 1;
     if (users > 1) return;
     if (this.isKept(page)) this.#cached += 1;
     else this.#free.push(page);
   }
 
-  /** The prefix cache keeps a page that somebody uses. */
+  /** Marks a page in use as retained by the prefix cache. */
   keep(page: number): void {
-    if (this.users(page) === 0) throw new Error(`page ${page} is nobody's and cannot be kept`);
-    if (this.isKept(page)) throw new Error(`page ${page} is kept already`);
+    if (this.users(page) === 0) throw new Error(`page ${page} has no user and cannot be retained`);
+    if (this.isKept(page)) throw new Error(`page ${page} is already retained`);
     this.#kept[page] = 1;
   }
 
-  /** The prefix cache lets it go; without users it is free. */
+  /** Ends retention by the prefix cache; a page without users becomes free. */
   forget(page: number): void {
-    if (!this.isKept(page)) throw new Error(`page ${page} is not kept`);
+    if (!this.isKept(page)) throw new Error(`page ${page} is not retained`);
     this.#kept[page] = 0;
     if (this.users(page) > 0) return;
     this.#cached -= 1;

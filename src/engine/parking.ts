@@ -1,30 +1,33 @@
 import type { Sequence } from './sequence.ts';
 import { EngineError } from './types.ts';
 
-/** How far an answer may be ahead of its reader. */
+/** Limits of how far a sequence may run ahead of its reader. */
 export interface ReaderLimits {
-  /** Answer tokens that may wait to be read; with more of them its sequence is parked. */
+  /** Output tokens that may be unread; beyond that, the sequence is paused. */
   readonly unreadTokens: number;
-  /** How long nothing of a parked sequence may be read. */
+  /** How long a paused sequence waits for its reader before it fails. */
   readonly patienceMs: number;
 }
 
 const usualLimits: ReaderLimits = { unreadTokens: 512, patienceMs: 60_000 };
 
-/** Sequences whose readers are slow: they hold nothing on the GPU, and wait until the reader has caught up. */
+/**
+ * Backpressure: sequences paused because their reader is slow. They hold no GPU resources until the reader has caught
+ * up.
+ */
 export class Parking {
   readonly #limits: ReaderLimits;
   readonly #parked = new Map<Sequence, ReturnType<typeof setTimeout>>();
   readonly #leave: (sequence: Sequence) => void;
   readonly #drop: (sequence: Sequence, reason: EngineError) => void;
 
-  /** What becomes of a parked sequence, which is not parked any more then. */
+  /** @param callbacks called after a sequence was removed from this set */
   constructor(
     limits: Partial<ReaderLimits>,
     to: {
-      /** Its reader has read more than half. */
+      /** The reader has read more than half of the unread tokens, so the sequence can resume. */
       leave: (sequence: Sequence) => void;
-      /** Its reader has read nothing for too long. */
+      /** The reader has read nothing for too long. */
       drop: (sequence: Sequence, reason: EngineError) => void;
     },
   ) {
@@ -45,10 +48,10 @@ export class Parking {
     const { patienceMs, unreadTokens } = this.#limits;
     const late = () => {
       this.remove(sequence);
-      const waited = `${sequence.unread} tokens of the answer waited ${patienceMs / 1000} s to be read`;
+      const waited = `${sequence.unread} output tokens were not read within ${patienceMs / 1000} s`;
       this.#drop(
         sequence,
-        new EngineError('reader_stalled', `${waited}; the reader must be faster, or ask for less`),
+        new EngineError('reader_stalled', `${waited}; read the stream faster, or request fewer tokens`),
       );
     };
     const wait = () => this.#parked.set(sequence, setTimeout(late, patienceMs));
@@ -64,7 +67,7 @@ export class Parking {
     };
   }
 
-  /** False when it was not parked. */
+  /** Returns false when the sequence was not paused. */
   remove(sequence: Sequence): boolean {
     const timer = this.#parked.get(sequence);
     clearTimeout(timer);
@@ -72,7 +75,7 @@ export class Parking {
     return this.#parked.delete(sequence);
   }
 
-  /** Removes all of them. */
+  /** Removes and returns all sequences. */
   clear(): Sequence[] {
     const all = [...this.#parked.keys()];
     for (const sequence of all) this.remove(sequence);

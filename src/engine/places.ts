@@ -6,20 +6,20 @@ import { isDecoding } from './share.ts';
 import { setSampling, type StepRunner } from './step-runner.ts';
 
 /**
- * Who has a slot and pages, and who waits for them, each in order of arrival. Pages are taken as sequences grow; when
- * there are none left, the youngest running sequence gives its place back.
+ * Assigns slots and KV pages to sequences, and queues those that wait for them, in arrival order. Pages are allocated
+ * as sequences grow; when none are left, the youngest running sequence is preempted.
  */
 export class Places {
   readonly running: Sequence[] = [];
   readonly waiting: Sequence[] = [];
-  /** Steps submitted so far. */
+  /** Number of steps submitted so far. */
   submitted = 0;
   readonly #runner: StepRunner;
   readonly #cache: KvCache;
   readonly #freeSlots: number[];
   readonly #onPreempt: () => void;
 
-  /** @param onPreempt told whenever a sequence gives its place back for lack of pages */
+  /** @param onPreempt called whenever a sequence is preempted for lack of pages */
   constructor(runner: StepRunner, onPreempt: () => void) {
     const { pages, slots, keptStates } = runner.memory.capacity;
     this.#runner = runner;
@@ -37,18 +37,18 @@ export class Places {
     this.#cache.clear();
   }
 
-  /** The sequence waits for a place, behind all that arrived before it. */
+  /** Adds a sequence to the waiting queue, at its position in arrival order. */
   queue(sequence: Sequence): void {
     sequence.phase = 'waiting';
     insertByArrival(this.waiting, sequence);
   }
 
-  /** Gives places to those that wait, as far as there are any. */
+  /** Moves waiting sequences to the running queue while slots and pages are available. */
   admit(now: number): void {
     for (;;) {
       const sequence = this.waiting[0];
       const slot = this.#freeSlots.at(-1);
-      // First come, first served: a smaller one behind it does not overtake.
+      // First come, first served: a smaller sequence does not overtake.
       if (!sequence || slot === undefined || !this.#hasRoom(sequence)) return;
       this.waiting.shift();
       this.#freeSlots.pop();
@@ -60,14 +60,14 @@ export class Places {
     }
   }
 
-  /** Whether a text can be computed without somebody losing pages: alone it always can. */
+  /** True when the sequence fits without preempting another one; a sequence that runs alone always fits. */
   #hasRoom(sequence: Sequence): boolean {
     const { tokens: text, request, isScoring, adopts } = sequence;
-    // Behind a prompt that is only scored nothing follows.
+    // Nothing follows a prompt that is only scored.
     const count = Math.min(text.length + 1, request.prompt.length + request.maxTokens);
     const { missing, idle } =
       isScoring || !adopts ? { missing: pagesFor(count), idle: 0 } : this.#cache.demand(text, count);
-    // Each running one needs the rest of its text's pages, and soon a page for what it answers.
+    // Each running sequence still needs the rest of its pages, and soon one more for its output.
     const promised = this.running.reduce(
       (sum, { pages, tokens }) => sum + Math.max(1, pagesFor(tokens.length + 1) - pages.length),
       0,
@@ -76,42 +76,42 @@ export class Places {
   }
 
   /**
-   * Skips what is cached of the text that comes next.
-   * @returns what to copy before the step that is being formed
+   * Reuses cached pages that continue the sequence's text.
+   * @returns copies to make before the step being formed
    */
   adopt(sequence: Sequence): Omit<Adopted, 'at'> {
     const { scheduled, tokens } = sequence;
     const { at, ...copies } = this.#cache.adopt(sequence, tokens, scheduled, this.submitted + 1);
     sequence.scheduled = at;
-    // What it computed itself before it gave its place back was not saved to it.
+    // Tokens that it computed itself before it was preempted do not count as saved.
     if (sequence.departures === 0) sequence.cachedTokens += at - scheduled;
     sequence.adopted += at - scheduled;
     return copies;
   }
 
-  /** What steps already submitted leave to copy before the next one. */
+  /** Copies that submitted steps require before the next one. */
   takeDue(): StateCopy[] {
     return this.#cache.states?.takeDue(this.submitted + 1) ?? [];
   }
 
   /**
-   * Lets others share the pages that the step that is being formed fills.
-   * @param keeps the states behind them, too
+   * Adds the pages that the step being formed fills to the prefix cache.
+   * @param shouldRetainState also retain the layer states after them
    */
   publish(sequence: Sequence, keeps: boolean): void {
     const count = sequence.scheduled;
     this.#cache.publish(sequence, sequence.tokens, { count, keeps }, this.submitted + 1);
   }
 
-  /** Makes the table hold so many tokens, at nobody's cost; false: it cannot. */
+  /** Extends the page table to hold this many tokens without preempting anyone; false when it cannot. */
   grow(sequence: Sequence, tokens: number): boolean {
     return this.#cache.grow(sequence, tokens);
   }
 
   /**
-   * Makes the table hold `wanted` further tokens, or as many as there are pages for: with none, those that decode go on
-   * and give pages back. Younger prompts have none to give, since older ones come first.
-   * @returns how many, and whether the states of layers behind them are worth keeping
+   * Extends the page table by up to `wanted` tokens, as far as pages are available. When there are none, decoding
+   * sequences continue and release pages. Younger prompts are not preempted: older ones already come first.
+   * @returns the number of tokens, and whether the layer states after them are worth retaining
    */
   fitPrompt(sequence: Sequence, wanted: number): { count: number; keeps: boolean } {
     const { count, keeps } = this.#cache.chunk(sequence.tokens, sequence.scheduled, wanted);
@@ -121,10 +121,13 @@ export class Places {
     return { count: fit, keeps: keeps && fit === count };
   }
 
-  /** Makes the table hold so many tokens, if need be at the cost of younger sequences; false: not in this step. */
+  /**
+   * Extends the page table to hold this many tokens, preempting younger sequences if needed; false when not possible
+   * in this step.
+   */
   makeRoom(sequence: Sequence, tokens: number): boolean {
     while (!this.#cache.grow(sequence, tokens)) {
-      // Whoever waits for its last token gives its pages back by itself.
+      // A sequence that waits for its last token will release its pages by itself.
       if (this.running.some((one) => one.phase === 'decode' && !isDecoding(one))) return false;
       const youngest = this.running.at(-1) as Sequence;
       this.#preempt(youngest);
@@ -134,9 +137,9 @@ export class Places {
   }
 
   /**
-   * Where nobody has anything to compute: prompts wait for pages that other prompts hold, because a beginning that one of
-   * them was to go on from was gone when its turn came. The youngest gives way.
-   * @returns whether it was so
+   * Breaks a deadlock in which no sequence can compute anything: prompts wait for pages that other prompts hold,
+   * because a cached prefix was evicted before it could be reused. Preempts the youngest sequence.
+   * @returns whether there was a deadlock
    */
   relieve(): boolean {
     const { running } = this;
@@ -145,25 +148,25 @@ export class Places {
     return true;
   }
 
-  /** The sequence gives everything back and waits, before all that arrived after it. */
+  /** Preempts a sequence for lack of pages and returns it to the waiting queue, ahead of all that arrived later. */
   #preempt(sequence: Sequence): void {
     this.leave(sequence);
     this.queue(sequence);
     this.#onPreempt();
   }
 
-  /** Gives everything back; it will compute its text again. */
+  /** Releases slot and pages of a sequence and resets it, so that its text is computed again. */
   leave(sequence: Sequence): void {
     this.release(sequence);
     sequence.departures += 1;
     sequence.scheduled = 0;
     sequence.adopted = 0;
-    // Tokens still on their way are drawn again, and are the same then.
+    // Tokens in flight will be sampled again, with the same result.
     sequence.drawn = sequence.answered;
     sequence.scoring = sequence.scores?.length ?? 1;
   }
 
-  /** Tells the GPU of pages that it does not know of. */
+  /** Writes new entries of the sequence's page table to the GPU. */
   upload(sequence: Sequence): void {
     const { pages, slot, tabled } = sequence;
     if (pages.length === tabled) return;
@@ -171,27 +174,27 @@ export class Places {
     sequence.tabled = pages.length;
   }
 
-  /** Takes slot and pages back; what is written stays in the prefix cache. */
+  /** Releases slot and pages; written pages stay in the prefix cache. */
   release(sequence: Sequence): void {
     const at = this.running.indexOf(sequence);
     if (at < 0) return;
     this.running.splice(at, 1);
     this.#freeSlots.push(sequence.slot);
-    // The token drawn last is not written yet; of one that is written, the id may be on its way still.
+    // The token sampled last is not written yet; a written token's id may still be in flight.
     const { scheduled, tokens } = sequence;
     const written = Math.min(scheduled, tokens.length);
     this.#cache.release(sequence, tokens, written, this.submitted, scheduled - written);
     sequence.tabled = 0;
   }
 
-  /** Takes a sequence out wherever it is here. */
+  /** Removes a sequence from whichever queue holds it. */
   remove(sequence: Sequence): void {
     const at = this.waiting.indexOf(sequence);
     if (at >= 0) this.waiting.splice(at, 1);
     this.release(sequence);
   }
 
-  /** Forgets all sequences, and returns them. */
+  /** Removes and returns all sequences. */
   clear(): Sequence[] {
     return [...this.waiting.splice(0), ...this.running.splice(0)];
   }

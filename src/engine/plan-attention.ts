@@ -1,4 +1,4 @@
-/** Plans of attention, and of the rotation and the write to the cache before it. */
+/** Plans attention, and the rotation and cache write before it. */
 import { attention, attentionCombine, chooseAttention } from '../../kernels/attention.ts';
 import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
 import type { Work } from './fusion.ts';
@@ -18,7 +18,7 @@ export function planRope(
   const { memory, graph } = context;
   const { heads, kvHeads, headDim } = layerShape(graph.shape, unit.layer);
   const { rotary, style, table } = rotationOf(context, unit.rope);
-  // Keys and values of another layer: there is nothing to write, and nowhere to write it.
+  // The layer uses keys and values of another one, so nothing is written; dummy buffers fill the bindings.
   const cache =
     unit.cache === undefined ? { k: memory.nowhere, v: memory.aside } : pagesOf(memory, unit.cache);
   return dispatchOf(
@@ -116,7 +116,7 @@ export async function planAttention(
     attend(unit.id, rotation, { tiles: singleTiles, out, limits: whole }),
     attend(`${unit.id}.wide`, { wide: true }, { tiles: wideTiles, out, limits: whole }),
   ];
-  // A context that is one split needs no other kernel, and none is compiled.
+  // A context that fits in one split needs no split kernel, so none is compiled.
   if (memory.maxSplits > 1) {
     list.push(
       attend(

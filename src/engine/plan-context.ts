@@ -1,4 +1,4 @@
-/** What planning reads and makes. */
+/** Inputs and results of planning. */
 import type { Grid, StepDims } from '../../kernels/define.ts';
 import type { MatmulFamily } from '../../kernels/matmul.ts';
 import type { LabKernel } from './bindings.ts';
@@ -19,52 +19,52 @@ import type { StreamedPlace } from './streamed-rows.ts';
 import type { Tuning } from './tuning.ts';
 import { stackKey, type WeightStack } from './weights.ts';
 
-/** A pipeline that a dispatch may run. */
+/** A pipeline that a dispatch can run. */
 export interface Choice {
   readonly upTo: number;
-  /** Not where a step holds rows of answers. */
+  /** Not usable in steps with rows that are being decoded. */
   readonly promptOnly: boolean;
-  /** `builtin:<source>?<variant>`, or the name of a kernel of the lab. */
+  /** `builtin:<source>?<variant>`, or the name of a lab kernel. */
   readonly kernel: string;
   readonly pipeline: GPUComputePipeline;
   grid(dims: StepDims): Grid;
 }
 
-/** One line of the flat list that a step replays. */
+/** One entry of the flat dispatch list that a step replays. */
 export interface Dispatch {
-  /** The unit's id; `#2` and so on when a unit needs several. */
+  /** Id of the unit; `#2` and so on when a unit needs several dispatches. */
   readonly id: string;
   readonly op: string;
   readonly bindGroup: GPUBindGroup;
-  /** By how many rows there are: the first whose `upTo` suffices. */
+  /** Ordered by row count: the first whose `upTo` is large enough runs. */
   readonly choices: readonly Choice[];
-  /** Which rows count. */
+  /** Whether the row count is that of tokens or of samples. */
   readonly rows: 'tokens' | 'samples';
-  /** The nodes of the graph that it computes, or a part of them. */
+  /** The graph nodes that it computes, completely or in part. */
   readonly nodes: readonly string[];
-  /** Up to the logits, or from there on. */
+  /** `forward` up to the logits, `sampling` after them. */
   readonly part: 'forward' | 'sampling';
-  /** Of a kernel of the lab. */
+  /** Set for a lab kernel. */
   readonly lab?: LabDispatch;
 }
 
-/** What a dispatch of a lab kernel is bound to, by the names of its contract: to look at from outside. */
+/** Bindings of a lab kernel's dispatch, by the names of its contract. */
 export interface LabDispatch {
   readonly kernel: LabKernel;
-  /** Id of the target; a matrix in several parts has several dispatches. */
+  /** Id of the bind target; a matrix stored in several parts has several dispatches. */
   readonly target: string;
   readonly buffers: Readonly<Record<string, Bound>>;
   readonly params: Readonly<Record<string, number>>;
-  /** All but `tokens` and `context`, which are a step's own. */
+  /** Dimensions except `tokens` and `context`, which depend on the step. */
   readonly dims: Readonly<Record<string, number>>;
-  /** Weight format, where there is one. */
+  /** Weight format, if any. */
   readonly format?: string;
 }
 
 export interface Weights {
   readonly stacks: ReadonlyMap<string, WeightStack>;
   readonly vectors: ReadonlyMap<string, GPUBuffer>;
-  /** Rows of a table that stays in the file: those of a step's tokens. */
+  /** GPU buffers with the rows of a step's tokens from a table that stays in the file. */
   readonly streamed?: StreamedPlace | undefined;
 }
 
@@ -77,7 +77,7 @@ export interface PlanContext {
   readonly works: readonly Work[];
   readonly family: MatmulFamily;
   readonly tuning: Tuning;
-  /** Owns what a plan needs of its own. */
+  /** Owns the buffers that belong to the plan itself. */
   readonly pool: BufferPool;
 }
 
@@ -96,8 +96,8 @@ export function vectorOf(context: PlanContext, key: string): GPUBuffer {
 }
 
 /**
- * Elements from row to row of a buffer.
- * @param layer whose sizes they are, where layers differ
+ * Elements between consecutive rows of a buffer.
+ * @param layer the layer that determines the sizes, when layers differ
  */
 export function strideOf({ graph, memory }: PlanContext, buffer: BufferName, layer?: number): number {
   const own: Partial<Record<BufferName, number>> =
@@ -105,11 +105,11 @@ export function strideOf({ graph, memory }: PlanContext, buffer: BufferName, lay
   return own[buffer] ?? memory.strides[buffer];
 }
 
-/** The layer that a unit's nodes are of. */
+/** The layer of a unit's nodes. */
 export const layerOf = ({ nodes }: { readonly nodes: readonly GraphNode[] }): number | undefined =>
   nodes[0]?.layer;
 
-/** A rotation and its table; without one, a rotation of no elements. */
+/** A rotary embedding and its table; for `undefined`, one that rotates no elements. */
 export function rotationOf(
   { graph, memory }: PlanContext,
   index: number | undefined,
@@ -121,7 +121,10 @@ export function rotationOf(
   return { rotary: rope.rotary, style: rope.style, table };
 }
 
-/** Positions that a query sees, its own included; 0: all. A window that no text can leave is none. */
+/**
+ * Number of positions that a query attends to, including its own; 0 for all. A window at least as long as the context
+ * is 0.
+ */
 export function windowOf({ memory }: PlanContext, { window }: Pick<AttentionTraits, 'window'>): number {
   return window < memory.capacity.context ? window : 0;
 }

@@ -1,11 +1,11 @@
-/** One dispatch: a kernel's variants, compiled and bound. */
+/** Plans one dispatch: compiles the variants of a kernel and binds their buffers. */
 import { type Variant, variantKey } from '../../kernels/assemble.ts';
 import { type Kernel, packParams } from '../../kernels/define.ts';
 import type { Bound, Dispatch, PlanContext } from './plan-context.ts';
 
 export type Planned = Omit<Dispatch, 'nodes' | 'part'>;
 
-/** A kernel and variant that a dispatch may run as, by its number of rows. */
+/** A kernel and variant for a range of row counts. */
 interface Option<V extends Variant, P extends Params> {
   readonly kernel: Kernel<V, P>;
   readonly variant: V;
@@ -16,8 +16,8 @@ interface Option<V extends Variant, P extends Params> {
 type Params = Readonly<Record<string, number>>;
 
 /**
- * @param options at least one; their kernels are bound alike and take the same parameters
- * @param buffers by the names of the kernel's bindings; `params`, `step`, `samples` and `token` are known
+ * @param options at least one; their kernels must have the same bindings and parameters
+ * @param buffers by the names of the kernel's bindings; `params`, `step`, `samples` and `token` are added
  */
 export async function dispatchOf<V extends Variant, P extends Params>(
   context: PlanContext,
@@ -47,7 +47,7 @@ export async function dispatchOf<V extends Variant, P extends Params>(
     const resource = 'buffer' in bound ? bound : { buffer: bound };
     return [{ binding: index, resource }];
   });
-  // Their layouts are equal, so one bind group serves them all.
+  // The layouts of all options are equal, so one bind group serves them all.
   const bindGroup = context.gpu.device.createBindGroup({ label: id, layout, entries });
   return {
     id,
@@ -64,14 +64,16 @@ export async function dispatchOf<V extends Variant, P extends Params>(
   };
 }
 
-/** A bound that kernels hide from the compiler; more than any loop it guards. */
+/**
+ * Loop bound passed as a uniform so that the compiler does not unroll the loop; larger than any actual loop count.
+ */
 export const many = 1024;
 
-/** One variant, however many rows. */
+/** One variant for any number of rows. */
 export const always = <V extends Variant, P extends Params>(
   kernel: Kernel<V, P>,
   variant: V,
 ): Option<V, P>[] => [{ kernel, variant, upTo: Number.POSITIVE_INFINITY }];
 
-/** Ids of the dispatches of a unit that needs several. */
+/** Id of the dispatch at an index, for a unit that needs several. */
 export const numbered = (id: string, index: number) => (index === 0 ? id : `${id}#${index + 1}`);

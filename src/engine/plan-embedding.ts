@@ -1,4 +1,4 @@
-/** Plans of what only models for embeddings have. */
+/** Plans operations that only embedding models have. */
 import { gelu } from '../../kernels/gelu.ts';
 import { chooseLayerNorm, layerNorm } from '../../kernels/layer-norm.ts';
 import { pool, poolModes } from '../../kernels/pool.ts';
@@ -31,7 +31,7 @@ export async function planPositions(
         context,
         numbered(unit.id, index),
         always(positionEmbed, { POSITIONS: true, FORMAT: part.format, WG: 64 }),
-        // The type is added once.
+        // The token type is added only once.
         {
           rows: part.rows,
           first_row: part.firstRow,
@@ -70,7 +70,7 @@ export function planGelu(context: PlanContext, unit: UnitOf<'gelu'>): Promise<Pl
 export function planPool(context: PlanContext, unit: UnitOf<'pool'>): Promise<Planned> {
   const { memory, graph } = context;
   const { width, embedding } = graph.shape;
-  if (!embedding) throw new Error(`${unit.id}: the model pools nothing`);
+  if (!embedding) throw new Error(`${unit.id}: the model has no pooling`);
   return dispatchOf(
     context,
     unit.id,

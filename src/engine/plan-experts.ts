@@ -1,4 +1,4 @@
-/** Feed-forwards of which a token has a few out of many. */
+/** Plans mixture-of-experts feed-forwards. */
 import { expertFlags, expertOptions, expertSum, fewTokens } from '../../kernels/experts.ts';
 import { mostExperts, mostUsed, route, routeGroups } from '../../kernels/route.ts';
 import type { PlanUnit } from './bindings.ts';
@@ -17,7 +17,7 @@ export async function planRoute(context: PlanContext, unit: UnitOf<'route'>): Pr
   const { experts, memory } = expertsOf(context);
   const { count, used } = experts;
   const { buffers } = context.memory;
-  // Groups are made as those products want them that run in such a step.
+  // Groups have the tile size of the products that run in such a step.
   const groups = expertOptions(context.gpu.caps, context.family, 'f32', experts).map(
     ({ variant, upTo, promptOnly = false }) => ({
       kernel: routeGroups,
@@ -117,6 +117,6 @@ export function planExpertSum(context: PlanContext, unit: UnitOf<'expert_sum'>):
 
 function expertsOf({ graph, memory }: PlanContext): { experts: ExpertShape; memory: ExpertMemory } {
   const { experts } = graph.shape;
-  if (!experts || !memory.experts) throw new Error('a model without experts has none to run');
+  if (!experts || !memory.experts) throw new Error('the model has no experts');
   return { experts, memory: memory.experts };
 }

@@ -1,4 +1,4 @@
-/** Inputs of their own for every layer, and what else Gemma 4 has. */
+/** Plans per-layer inputs and other operations of Gemma 4. */
 import { blockColumns } from '../../kernels/formats.ts';
 import { chooseJoin, perLayerGate, perLayerJoin, scale, softcap } from '../../kernels/per-layer.ts';
 import type { PlanUnit } from './bindings.ts';
@@ -16,7 +16,7 @@ export async function planJoin(context: PlanContext, unit: UnitOf<'per_layer_joi
   const { memory, graph, gpu, weights } = context;
   const { layers, layerInput = 0, eps } = graph.shape;
   const { streamed } = weights;
-  if (streamed?.tensor !== unit.rows) throw new Error(`${unit.id}: rows of ${unit.rows} do not stream in`);
+  if (streamed?.tensor !== unit.rows) throw new Error(`${unit.id}: rows of ${unit.rows} are not streamed`);
   const { format, quants, scales } = streamed;
   const params = {
     columns: layerInput,

@@ -1,4 +1,4 @@
-/** Dispatches from the logits on: what a step draws, and how likely that was. */
+/** Plans sampling and log probabilities, which run after the logits. */
 import { chooseLogprobs, logprobs } from '../../kernels/logprobs.ts';
 import { chooseSamplePick, sampleAdjust, sampledLogits, samplePick } from '../../kernels/sample.ts';
 import type { PlanContext } from './plan-context.ts';
@@ -8,7 +8,7 @@ interface Node {
   readonly id: string;
 }
 
-/** Bias, penalties and masks. */
+/** Applies bias, penalties and masks. */
 export function planAdjust(context: PlanContext, { id }: Node): Promise<Planned> {
   const { bias, seen, masks, buffers } = context.memory;
   return dispatchOf(
@@ -33,7 +33,7 @@ export function planDraw(context: PlanContext, { id }: Node): Promise<Planned> {
   );
 }
 
-/** Log probabilities of the logits before anything was added to them, or as tokens were sampled by them. */
+/** Plans log probabilities of the unmodified logits, or of the distribution that tokens were sampled from. */
 export async function planLogprobs(context: PlanContext, { id }: Node): Promise<Planned[]> {
   const { rawLogits, results, buffers, logprobs: to } = context.memory;
   const { vocabulary } = context.graph.shape;

@@ -1,4 +1,4 @@
-/** Layers that keep a state in place of keys and values. */
+/** Plans layers that keep a recurrent state instead of keys and values. */
 import { chooseDeltaNet, deltaNet } from '../../kernels/delta-net.ts';
 import { chooseGatedNorm, gatedNorm } from '../../kernels/gated-norm.ts';
 import { shortConv } from '../../kernels/short-conv.ts';

@@ -36,7 +36,7 @@ export interface Plan {
   readonly int8: boolean;
 }
 
-/** Graph to dispatches: picks a kernel variant a unit, compiles it, binds its buffers. */
+/** Converts the graph to dispatches: chooses a kernel variant for each unit, compiles it, and binds its buffers. */
 export async function makePlan(context: PlanContext): Promise<Plan> {
   const lists = await Promise.all(
     context.works.map(async (work) => {
@@ -54,7 +54,7 @@ export async function makePlan(context: PlanContext): Promise<Plan> {
   return { dispatches: lists.flat(), int8 };
 }
 
-/** What this adapter's kernels join, in the order it runs. */
+/** The units of a graph in execution order, fused as far as this adapter's kernels support it. */
 export function worksOf(
   gpu: Gpu,
   { shape, units }: { shape: Pick<Shape, 'headDim' | 'embedding' | 'perLayer'>; units: readonly PlanUnit[] },
@@ -65,15 +65,15 @@ export function worksOf(
   const lanes = Math.min(...attending.map(({ headDim }) => attentionLanes(gpu.caps, headDim)));
   return fuse(units, {
     norms: family.part > 0,
-    // Of tiles of one token, which steps for embeddings do not have.
+    // Applies to tiles of one token, which embedding steps do not have.
     rotation: lanes > 0 && !shape.embedding,
-    // As many storage buffers as WebGPU promises; some browsers have offered fewer to compatibility devices.
+    // Eight is the number WebGPU guarantees, but some browsers have offered fewer to compatibility devices.
     headNorms: gpu.device.limits.maxStorageBuffersPerShaderStage >= 8,
     isWhole: (unit) => !unit.slice && stacks.get(stackKey(unit.weights))?.parts.length === 1,
   });
 }
 
-/** The vectors that a plan of these works binds: each a list of tensors that lie one after the other. */
+/** The vectors that a plan of these ops binds, each a list of tensors that are stored consecutively. */
 export function vectorsOf(works: readonly Work[]): Map<string, readonly string[]> {
   const lists = works.flatMap(({ unit, gain, next, headNorms }): (readonly string[])[] => {
     if (unit.op === 'rms_norm' || unit.op === 'head_norm') return [[unit.weight]];
@@ -92,7 +92,7 @@ export function vectorsOf(works: readonly Work[]): Map<string, readonly string[]
 
 /**
  * Encodes a step into one pass.
- * @param part up to the logits, or from there on; all when absent
+ * @param part `forward` up to the logits, `sampling` after them; both when absent
  */
 export function encodePlan(
   pass: GPUComputePassEncoder,
@@ -105,7 +105,7 @@ export function encodePlan(
   }
 }
 
-/** What a dispatch runs as in a step of these dims; undefined when there is nothing to do. */
+/** The pipeline that a dispatch runs for a step of these dimensions; undefined when there is nothing to do. */
 export function choiceOf(dispatch: Dispatch, dims: StepDims): Choice | undefined {
   const rows = dispatch.rows === 'tokens' ? dims.tokens : dims.samples;
   if (rows === 0) return undefined;
@@ -113,7 +113,7 @@ export function choiceOf(dispatch: Dispatch, dims: StepDims): Choice | undefined
   return dispatch.choices.find((one) => rows <= one.upTo && (onlyPrompts || !one.promptOnly));
 }
 
-/** False when there is nothing to do in this step. */
+/** Returns false when the dispatch has nothing to do in this step. */
 export function encodeDispatch(pass: GPUComputePassEncoder, dispatch: Dispatch, dims: StepDims): boolean {
   const choice = choiceOf(dispatch, dims);
   if (!choice) return false;

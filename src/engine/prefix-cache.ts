@@ -1,36 +1,36 @@
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import type { PagePool } from './page-pool.ts';
 
-/** A page whose keys and values are those of `tokens`, after all that its ancestors hold. */
+/** A page of the prefix cache. Its keys and values are those of `tokens` after the tokens of all ancestors. */
 export interface Block {
-  /** As many as a page holds, or fewer in a leaf. */
+  /** A full page of tokens; leaves may have fewer. */
   tokens: readonly number[];
   page: number;
-  /** The step that writes the last of them. */
+  /** Number of the step that writes the last of these tokens. */
   step: number;
-  /** The step behind which the layers' states were kept, where they were. */
+  /** Number of the step after which the layer states were retained, if they were. */
   stateStep?: number;
   readonly parent: Block | undefined;
-  /** By their first token. */
+  /** Child blocks, by their first token. */
   readonly children: Map<number, Block[]>;
 }
 
-/** What of a text is cached: whole pages from its start, then a part of one more. */
+/** The cached prefix of a text: whole pages from its start, then a part of one more page. */
 export interface Match {
   readonly blocks: readonly Block[];
   readonly part: { readonly block: Block; readonly length: number } | undefined;
 }
 
 /**
- * A radix tree over pages of tokens: which pages hold the keys and values of which beginnings of texts. It keeps
- * pages when no sequence uses them any more, until `evict` is asked for their place.
+ * A radix tree over pages of tokens. It records which pages hold the keys and values of which prefixes, and keeps
+ * pages that no sequence uses until `evict` frees them.
  */
 export class PrefixCache {
   readonly #pool: PagePool;
-  /** Told of blocks that are gone, or that have become others. */
+  /** Called with blocks that were removed or whose content was replaced. */
   readonly #onGone: (block: Block) => void;
   readonly #root: Block = { tokens: [], page: -1, step: 0, parent: undefined, children: new Map() };
-  /** Every block, the one used longest ago first. */
+  /** All blocks, least recently used first. */
   readonly #byAge = new Set<Block>();
 
   constructor(pool: PagePool, onGone: (block: Block) => void = () => {}) {
@@ -38,12 +38,12 @@ export class PrefixCache {
     this.#onGone = onGone;
   }
 
-  /** Pages it keeps, used or not. */
+  /** Number of pages, whether in use or not. */
   get size(): number {
     return this.#byAge.size;
   }
 
-  /** The longest cached beginning of `tokens`, at most `limit` of them. */
+  /** Finds the longest cached prefix of `tokens`, at most `limit` tokens. */
   match(tokens: readonly number[], limit: number): Match {
     const blocks: Block[] = [];
     let at = this.#root;
@@ -61,18 +61,18 @@ export class PrefixCache {
     return { blocks, part };
   }
 
-  /** Makes what was matched the youngest. */
+  /** Marks the matched blocks as most recently used. */
   touch({ blocks, part }: Match): void {
     if (part) this.#refresh(part.block);
-    // The beginning last: it is of use to more texts than what follows.
+    // Refresh the start of the text last: more texts can reuse it than what follows it.
     for (let index = blocks.length - 1; index >= 0; index--) this.#refresh(blocks[index] as Block);
   }
 
   /**
-   * Keeps the pages of the first `count` tokens; where such a page is kept already, that one stays.
-   * @param pages in use, by position
-   * @param step the last that writes to them
-   * @returns the block that ends with them, when one does
+   * Adds the pages of the first `count` tokens. Where a page with the same tokens exists, it stays.
+   * @param pages pages in use, by position
+   * @param step number of the last step that writes to them
+   * @returns the block that ends with the last of these tokens, if one does
    */
   insert(
     tokens: readonly number[],
@@ -90,7 +90,7 @@ export class PrefixCache {
       if (best?.length === length) {
         block = best.block;
       } else if (best && best.length === best.block.tokens.length) {
-        // The same text goes on here: the longer page takes the shorter one's place.
+        // The existing page holds a prefix of these tokens: the longer page replaces it.
         block = best.block;
         this.#pool.keep(page);
         this.#pool.forget(block.page);
@@ -117,7 +117,7 @@ export class PrefixCache {
     return last?.tokens.length === count - (path.length - 1) * pageTokens ? last : undefined;
   }
 
-  /** Lets go of the cached page that was used longest ago, ends of texts first; false when there is none. */
+  /** Frees the least recently used unused page, leaves first; returns false when every page is in use. */
   evict(): boolean {
     if (this.#pool.cached === 0) return false;
     for (const block of this.#byAge) {
@@ -126,7 +126,8 @@ export class PrefixCache {
         return true;
       }
     }
-    // What is left unused stands before pages in use, whose sequences have copies of their own of it.
+    // Only unused pages with descendants in use are left. Sequences that use the descendants have their own copies of
+    // these pages.
     for (const block of this.#byAge) {
       if (this.#pool.users(block.page) === 0) {
         this.#remove(block);
@@ -141,7 +142,7 @@ export class PrefixCache {
     this.#byAge.add(block);
   }
 
-  /** With all that follows it: nothing else leads there. */
+  /** Removes a block and its descendants, which can no longer be reached. */
   #remove(block: Block): void {
     const key = block.tokens[0] as number;
     const siblings = block.parent?.children.get(key) ?? [];
@@ -157,7 +158,7 @@ export class PrefixCache {
   }
 }
 
-/** The child that has most tokens in common with `tokens` from `first` on, and how many; at most `limit`. */
+/** The child with the longest common prefix with `tokens` from `first` on, and its length, at most `limit`. */
 function closest(
   parent: Block,
   tokens: readonly number[],

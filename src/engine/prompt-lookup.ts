@@ -1,19 +1,20 @@
 import { afterGuess, type Drafter } from './drafter.ts';
 
-/** Drafts a verification may hold. */
+/** Most drafts in one verification. */
 export const maxDrafts = 7;
 
 /**
- * Guesses how a text goes on by what followed the same last tokens earlier in it. It checks every guess against the
- * token that comes, whether the guess was verified as a draft or not, so its acceptance costs nothing to know.
+ * Drafts tokens by prompt lookup: it proposes the tokens that followed the last occurrence of the same n-gram. Every
+ * token that arrives is compared with the expected one, whether it was verified as a draft or not, so the acceptance
+ * rate is free to measure.
  */
 export class PromptLookup implements Drafter {
   readonly #tokens: readonly number[];
-  /** Index of the token that is expected next; -1 without a guess. */
+  /** Index of the expected next token; -1 without a draft. */
   #next = -1;
   acceptance: number;
 
-  /** @param tokens prompt and answer; the caller appends to it and then calls `observe` */
+  /** @param tokens prompt and output; the caller appends to it and then calls `observe` */
   constructor(tokens: readonly number[], acceptance: number) {
     this.#tokens = tokens;
     this.acceptance = acceptance;
@@ -35,14 +36,16 @@ export class PromptLookup implements Drafter {
     const { length } = this.#tokens;
     const guess: number[] = [];
     for (let index = this.#next; guess.length < skip + count; index++) {
-      // Beyond the end the guess goes on with itself: a text that repeats itself goes on doing so.
+      // Beyond the end of the text, the draft repeats itself, because repetitive text tends to continue.
       guess.push((index < length ? this.#tokens[index] : guess[index - length]) as number);
     }
     return guess.slice(skip);
   }
 }
 
-/** Where the latest earlier place with the same last three tokens goes on, or else the same last two; -1 for none. */
+/**
+ * Index after the latest earlier occurrence of the last three tokens, or else of the last two; -1 when there is none.
+ */
 function lookUp(tokens: readonly number[]): number {
   const last = tokens.length - 1;
   const [third, second, first] = [tokens[last - 2], tokens[last - 1], tokens[last]];

@@ -1,25 +1,27 @@
-/** Log probabilities of a prompt's tokens: each is a sample of the row before it, for which nothing is drawn. */
+/**
+ * Scores prompt tokens: the log probability of each is a sample of the row before it, for which no token is sampled.
+ */
 import { sampleFlags } from '../../kernels/sample.ts';
 import type { Sequence } from './sequence.ts';
 import { noScores, type Share } from './share.ts';
 import type { StepInput } from './step.ts';
 
 /**
- * Tokens that a sequence may compute in a step.
- * @param rows of logits that are left in it
+ * Number of tokens that a sequence may compute in a step.
+ * @param rows rows of logits left in the step
  */
 export function scorableTokens(sequence: Sequence, rows: number): number {
   const { scoring, scheduled, request, isScoring } = sequence;
-  // Of those scored before it gave its place back, only keys and values are wanted.
+  // Prompt tokens scored before a preemption are recomputed only for their keys and values.
   const fit = Math.max(0, scoring - 1 - scheduled) + Math.max(0, rows);
-  // The last token of the prompt has no next one, nor do those of an answer need it.
+  // The last prompt token has no next token to score, and output tokens are not scored.
   const isRest = fit >= request.prompt.length - 1 - scheduled;
   return !isScoring || isRest ? Number.POSITIVE_INFINITY : fit;
 }
 
 /**
- * Asks for what is still to be scored behind the next `count` tokens of a prompt.
- * @param lastRow of the last one of them
+ * Adds samples that score the prompt tokens after the next `count` tokens.
+ * @param lastRow row of the last of these tokens
  */
 export function scorePrompt(
   step: StepInput,

@@ -1,4 +1,7 @@
-/** File encoding to GPU layout. What the bits of a block mean there is said in `wgsl/lib/weight_*.wgsl`. */
+/**
+ * Converts weights from file encoding to GPU layout. The layout's bit fields are described in
+ * `wgsl/lib/weight_*.wgsl`.
+ */
 import { blockColumns, scaleBytes, type WeightFormat, weightFormats } from '../../kernels/formats.ts';
 import { type TensorType, tensorTypes } from './formats/model-file.ts';
 import {
@@ -34,35 +37,36 @@ const packers: Readonly<Partial<Record<TensorType, Packer>>> = {
 
 export interface Repacked {
   readonly quants: Uint8Array | Uint32Array;
-  /** Whole groups; none where the format has none. */
+  /** Whole groups of scales; absent when the format has none. */
   readonly scales?: Uint32Array<ArrayBuffer>;
 }
 
-/** Memory that repacking uses again and again: touching fresh pages would cost more than the repacking itself. */
+/** Reusable buffers for repacking: allocating new memory would cost more than the repacking itself. */
 export class RepackMemory {
   #quants = new ArrayBuffer(0);
   #scales = new ArrayBuffer(0);
 
-  /** Zeros, in place of what was there before. */
+  /** Returns zeroed words, reusing the previous buffer. */
   quants(words: number): Uint32Array<ArrayBuffer> {
     if (this.#quants.byteLength < 4 * words) this.#quants = roomFor(words);
     return new Uint32Array(this.#quants, 0, words).fill(0);
   }
 
-  /** Zeros, in place of what was there before. */
+  /** Returns zeroed words, reusing the previous buffer. */
   scales(words: number): Uint32Array<ArrayBuffer> {
     if (this.#scales.byteLength < 4 * words) this.#scales = roomFor(words);
     return new Uint32Array(this.#scales, 0, words).fill(0);
   }
 }
 
-/** Packers also see it as words of 8 bytes. */
+/** Packers also view it as 8-byte words. */
 const roomFor = (words: number): ArrayBuffer => new ArrayBuffer(Math.ceil(words / 2) * 8);
 
 /**
- * @param raw whole rows as the file has them, of any alignment
- * @param phase blocks before the first that share its group of scales; their places stay zero
- * @param memory holds the result, until it is used again
+ * Repacks rows of a matrix.
+ * @param raw whole rows as stored in the file, of any alignment
+ * @param groupOffset number of blocks before the first one in the same group of scales; their entries stay zero
+ * @param memory holds the result until its next use
  */
 export function repack(
   type: TensorType,
@@ -77,7 +81,7 @@ export function repack(
   const format: WeightFormat = weightFormats[type];
   const blocks = Math.ceil(columns / blockColumns);
   const quants = memory.quants((rows * blocks * format.quantBytesPerBlock) / 4);
-  // Blocks of most formats are counted on from row to row: as if they were one.
+  // Most formats number blocks continuously across rows, as if there were one row.
   const places = format.scaleGroup.byRow ? { rows, blocks } : { rows: 1, blocks: phase + rows * blocks };
   const scales = memory.scales(scaleBytes(format, places) / 4);
   pack(
@@ -88,7 +92,7 @@ export function repack(
   return { quants, scales };
 }
 
-/** Plain types whose rows are not whole blocks get zeros to the end of the last one. */
+/** Pads the rows of plain types to whole blocks with zeros. */
 function padded(raw: Uint8Array, rows: number, columns: number, elementBytes: number): Uint8Array {
   const rowBytes = columns * elementBytes;
   const paddedBytes = Math.ceil(columns / blockColumns) * blockColumns * elementBytes;

@@ -1,8 +1,9 @@
 import type { Rope } from './graph.ts';
 
 /**
- * [positions, rotary / 2] of (cos, sin), computed in double: a GPU's sin has few digits at large angles.
- * @param positions that are served: they decide between the divisors for short and for long contexts
+ * Table of (cos, sin) for [positions, rotary / 2], computed in double precision, because the sine of a GPU is
+ * inaccurate at large angles.
+ * @param positions length of the served context, which selects between short and long LongRoPE divisors
  */
 export function ropeTable(rope: Rope, positions: number): Float32Array<ArrayBuffer> {
   const { theta, rotary, scale, long, magnitude } = rope;

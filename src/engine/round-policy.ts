@@ -1,49 +1,55 @@
 import { type Candidate, type DraftPolicy, sizes } from './draft-policy.ts';
 import { maxDrafts } from './prompt-lookup.ts';
 
-/** How fast costs and the common acceptance follow what is measured. */
+/** Smoothing factors of step times and of the overall acceptance rate. */
 const costRate = 0.25;
 const acceptanceRate = 0.05;
-/** What guessing may lose, in plain steps, before it has gained anything; and what gains may be kept for losses to come. */
+/**
+ * Bounds of the credit, in plain step times: how much drafting may lose before it has gained anything, and how much
+ * gain is kept to offset later losses.
+ */
 const leastCredit = -32;
 const mostCredit = 128;
-/** Of the time of plain steps, what may be lost on trying again whether guessing pays. */
+/** Fraction of the time of plain steps that may be spent on trying drafting again. */
 const trialShare = 0.02;
-/** Steps without a round after which one is tried; doubled each time that it does not pay. */
+/** Steps without a round after which one is tried; doubled after each unsuccessful trial. */
 const firstPause = 64;
 const longestPause = 1024;
 
-/** After so many rounds some plain steps are measured again: what rounds are held against must not be of other times. */
+/** Number of rounds after which plain steps are measured again, so that rounds are compared with recent times. */
 const roundsAtOnce = 96;
-/** The first of them has none before it on its way, and tells nothing. */
+/** The first one has no step in flight before it, so its time is not representative. */
 const plainSteps = 3;
 
-/** What the draft model could do before the next step. */
+/** A draft round that could run before the next step. */
 interface Round {
-  /** Every decoding sequence: as it would stand with the model's guesses, and as it stands without. */
+  /** Every decoding sequence, with the drafts of this round and without them. */
   readonly guessed: readonly Candidate[];
   readonly plain: readonly Candidate[];
-  /** How many of them the model would guess for. */
+  /** Number of sequences that the model would draft for. */
   readonly count: number;
-  /** Of drafts that a step has room for. */
+  /** Rows available for drafts in the step. */
   readonly rows: number;
-  /** What the step's prompt tokens take. */
+  /** Expected time of the step's prompt tokens. */
   readonly promptMs: number;
-  /** What the model has to compute first of texts that it does not know, and for how many tokens that may serve. */
+  /**
+   * Time to compute the tokens that the draft model has not seen, and the number of output tokens over which that
+   * cost is spread.
+   */
   readonly catchUpMs: number;
   readonly horizon: number;
 }
 
 /**
- * Decides whether the draft model guesses before the next step, and how many tokens for each sequence. Beside what is
- * expected, it keeps an account of what rounds have really gained and lost against plain steps, and where they have lost
- * too much there are none until plain steps have paid for a trial: so a draft model that guesses badly costs next to nothing.
+ * Decides whether the draft model drafts before the next step, and how many tokens for each sequence. In addition to
+ * estimates, it accounts for the time that rounds actually gained or lost against plain steps. After too many losses
+ * there are no rounds until plain steps have earned a trial, so a poor draft model costs almost nothing.
  */
 export class RoundPolicy {
-  /** Of all sequences lately: where a new one begins. */
+  /** Recent acceptance rate over all sequences; the initial value for a new one. */
   acceptance = 0.6;
   readonly #drafting: DraftPolicy;
-  /** Of a step of the draft model, by the sequences in it. */
+  /** Time of a step of the draft model, by the number of sequences in it. */
   readonly #stepMs: (number | undefined)[] = [];
   #credit = 0;
   #rounds = 0;
@@ -55,29 +61,29 @@ export class RoundPolicy {
     this.#drafting = drafting;
   }
 
-  /** So many steps of the draft model, for so many sequences, took `ms`. */
+  /** Records that this many steps of the draft model, for `count` sequences, took `ms`. */
   learn(count: number, steps: number, ms: number): void {
     const known = this.#stepMs[count];
     const each = ms / steps;
     this.#stepMs[count] = known === undefined ? each : known + (each - known) * costRate;
   }
 
-  /** A guess of some sequence came true or not. */
+  /** Records whether a draft token of any sequence was accepted. */
   observe(hit: boolean): void {
     this.acceptance += (Number(hit) - this.acceptance) * acceptanceRate;
   }
 
-  /** A plain step took `ms`. */
+  /** Records that a plain step took `ms`. */
   earn(ms: number): void {
     this.#since += 1;
-    // Enough for a trial; only gains are kept beyond it.
+    // Plain steps only earn the credit for one trial; a positive credit comes from gains alone.
     if (this.#credit < 0) this.#credit = Math.min(0, this.#credit + ms * trialShare);
   }
 
   /**
-   * A round and the step after it took `ms`.
-   * @param tokens it gave to each sequence, on average
-   * @param plainMs what a plain step would have taken
+   * Records that a round and the step after it took `ms`.
+   * @param tokens average number of tokens each sequence gained
+   * @param plainMs time a plain step would have taken
    */
   settle(ms: number, tokens: number, plainMs: number): void {
     this.#rounds += 1;
@@ -85,7 +91,7 @@ export class RoundPolicy {
     this.#credit = Math.min(mostCredit * plainMs, this.#credit + tokens * plainMs - ms);
   }
 
-  /** Guesses a sequence; 0: no round. */
+  /** Number of drafts for each sequence; 0 for no round. */
   choose(round: Round): number {
     const { guessed, plain, rows, promptMs, catchUpMs, horizon } = round;
     const { mode } = this.#drafting;
@@ -96,7 +102,7 @@ export class RoundPolicy {
       return 0;
     }
     const plainMs = this.#drafting.plainMs(plain.length);
-    // Nothing to compare with yet.
+    // There is no measurement to compare with yet.
     if (plainMs === undefined || this.#credit - catchUpMs < leastCredit * plainMs) return 0;
     let best = 0;
     let least = 1 / this.#drafting.best(plain, rows, promptMs).rate;
@@ -114,14 +120,14 @@ export class RoundPolicy {
       this.#pause = firstPause;
       return best;
     }
-    // Texts change, and so do times.
+    // Acceptance and step times change, so drafting is tried again at times.
     if (this.#credit < 0 || this.#since < this.#pause) return 0;
     this.#since = 0;
     this.#pause = Math.min(longestPause, this.#pause * 2);
     return sizes[1];
   }
 
-  /** Unknown ones are taken for as cheap as the nearest that is known. */
+  /** Time of a draft step; for an unmeasured number of sequences, the time of the nearest measured number. */
   #roundStepMs(count: number): number {
     for (let away = 0; away < this.#stepMs.length + count; away++) {
       const known = this.#stepMs[count - away] ?? this.#stepMs[count + away];

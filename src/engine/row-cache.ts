@@ -1,7 +1,7 @@
-/** Rows of a table by their number: those that were used last, as many as a limit of bytes allows. */
+/** LRU cache of table rows by index, limited by bytes. */
 export class RowCache {
   readonly #limit: number;
-  /** The one used last is the last. */
+  /** Least recently used first. */
   readonly #rows = new Map<number, Uint8Array>();
   #bytes = 0;
 

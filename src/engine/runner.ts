@@ -18,41 +18,41 @@ import { StepInput, stepSamples, wantsOf } from './step.ts';
 import { EngineError, greedy, type LoadProgress } from './types.ts';
 import { type Cost, type StepShape, unitCost } from './unit-cost.ts';
 
-/** Steps that may be on their way at once: one runs while the next is encoded. */
+/** Most steps in flight: one runs while the next is encoded. */
 export const pipelineDepth = 2;
 
-/** Plans of the same graph for steps of one token and for all others. */
+/** Plans of one graph: for steps of one token, and for all other steps. */
 export interface Plans {
   readonly one: Plan;
   readonly many: Plan;
-  /** Frees what only these plans use. */
+  /** Frees resources that only these plans use. */
   destroy(): void;
 }
 
-/** One device's life: weights, memory and plan, and the submission of steps. */
+/** A model on one device: weights, memory and plan, and the submission of steps. */
 export class Runner {
   readonly gpu: Gpu;
   readonly graph: Graph;
   readonly memory: Memory;
-  /** On the built-in kernels. */
+  /** Plan with built-in kernels only. */
   plan: Plan;
-  /** With kernels of the lab; the built-ins alone when undefined. Takes effect with the next step. */
+  /** Plans with lab kernels; undefined when only built-in kernels run. Takes effect with the next step. */
   bound: Plans | undefined;
-  /** A smaller model on the same device, which drafts for this one. */
+  /** Runner of the draft model on the same device. */
   draft: Runner | undefined;
-  /** Rows of a table in the file are read for every step: it must say which. */
+  /** True when rows of a table in the file are read for every step, so token ids must be known on the CPU. */
   readonly needsIds: boolean;
   readonly pipelineCount: number;
   readonly weightBytes: number;
   readonly #loading: Loading;
   readonly #readbacks: GPUBuffer[];
-  /** A mask that allows everything. */
+  /** A mask that allows every token. */
   readonly #anyToken: Uint32Array<ArrayBuffer>;
-  /** When the steps on their way were submitted, the oldest first. */
+  /** Submission times of the steps in flight, oldest first. */
   readonly #submitted: number[] = [];
-  /** Every pipeline has run, and the device took it. */
+  /** Every pipeline has run once without a validation error. */
   #warm = false;
-  /** When compilations that are under way were submitted, in `performance.now()`. */
+  /** Start times of running compilations, in `performance.now()` time. */
   readonly #compilations: number[] = [];
   #compiledAt = 0;
 
@@ -80,7 +80,8 @@ export class Runner {
     try {
       const { memory, tuning } = loading;
       const parts = { ...loading, gpu, graph, pool: memory.pool };
-      // Kernels are compiled beside the disk, whose reading has the word; some drivers do it at the first dispatch.
+      // Pipelines compile while weights are read; only the reading reports progress meanwhile. Some drivers compile
+      // at the first dispatch.
       let reading = true;
       const filled = loading.fill().finally(() => (reading = false));
       filled.catch(() => undefined); // awaited below
@@ -91,7 +92,7 @@ export class Runner {
       if (plan.int8) {
         const divergence = await runner.#divergence(await makePlan({ ...parts, tuning: tuning.exact() }));
         options.onNotice?.(
-          `activations of prompts are rounded to 8 bits where that was faster: ${describe(divergence)}`,
+          `prompt activations are rounded to 8 bits where that is faster: ${describe(divergence)}`,
         );
       }
       return runner;
@@ -101,7 +102,7 @@ export class Runner {
     }
   }
 
-  /** What a unit of the graph must at least do and move in one sequence's share of a step. */
+  /** Lower bounds of the operations and bytes of a graph unit for one sequence in a step. */
   costOf(unit: Graph['units'][number], step: StepShape): Cost {
     return unitCost(unit, this.graph, this.#loading.tensors, step);
   }
@@ -112,12 +113,12 @@ export class Runner {
   }
 
   /**
-   * Plans with kernels of the lab in place of built-in ones; nothing runs on them yet.
+   * Plans the graph with lab kernels in place of built-in ones. The plans are not used yet.
    * @param unfused see `bindUnits`
    */
   async planBindings(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<Plans> {
     const { gpu, graph, memory } = this;
-    if (graph.shape.embedding) throw new Error('kernels of the lab run in models that generate');
+    if (graph.shape.embedding) throw new Error('lab kernels need a model that generates text');
     const loading = this.#loading;
     const pool = new BufferPool(gpu.device);
     const planOf = async (list: readonly Binding[]): Promise<Plan> => {
@@ -138,7 +139,7 @@ export class Runner {
     }
   }
 
-  /** Compiles what the live plan does not have, so that no step of a request waits for the driver's compiler. */
+  /** Compiles pipelines that the live plan does not have, so that no request waits for the driver's compiler. */
   async #compileAhead(plans: readonly Plan[]): Promise<void> {
     const { device } = this.gpu;
     const compiled = new Set(
@@ -164,20 +165,20 @@ export class Runner {
     }
   }
 
-  /** Since when the driver compiles pipelines, which steps submitted meanwhile wait for; in `performance.now()`. */
+  /** Start time of the oldest running compilation, which later steps wait for, in `performance.now()` time. */
   get compilingSince(): number | undefined {
     return this.#compilations[0];
   }
 
-  /** The plan that a step of these dims runs on. */
+  /** The plan for a step of these dimensions. */
   planOf(dims: StepDims, bound = this.bound): Plan {
     if (!bound) return this.plan;
     return dims.tokens === 1 ? bound.one : bound.many;
   }
 
   /**
-   * When the oldest step that has not ended was submitted, or when the compilation that it may have waited for ended,
-   * in `performance.now()`.
+   * Start time, in `performance.now()` time, of the oldest step in flight: its submission, or the end of the
+   * compilation that it may have waited for.
    */
   get oldestSubmit(): number | undefined {
     const oldest = this.#submitted[0];
@@ -185,10 +186,10 @@ export class Runner {
   }
 
   /**
-   * One submit, one readback. Resolves with the token drawn for each sample, in order, and behind them with the
-   * samples' log probabilities where any asks for them: [samples, logprobWords].
-   * Where rows stream in from the file, nothing else may be submitted, or be written to the step, before that.
-   * @param plan the live one unless given
+   * Submits a step and reads it back. Resolves with the token of each sample, in order, followed by the samples' log
+   * probabilities when any is requested: [samples, logprobWords]. Where rows are streamed from the file, nothing else
+   * may be submitted or written to the step until this resolves.
+   * @param plan defaults to the live plan
    * @throws EngineError `model_unreadable`
    */
   async submit(step: StepInput, plan?: Plan): Promise<Uint32Array> {
@@ -199,8 +200,9 @@ export class Runner {
   }
 
   /**
-   * Steps one after the other, read back once. Resolves with the token drawn for each sample of each; none may want log
-   * probabilities, and there are at most as many draws as slots in each of `maxDrafts` steps.
+   * Submits steps one after the other and reads them back once. Resolves with the token of each sample of each step.
+   * No sample may request log probabilities, and there are at most `slots` samples in each of at most `maxDrafts`
+   * steps.
    */
   async submitChain(steps: Iterable<StepInput>): Promise<Uint32Array> {
     if (this.needsIds) throw new Error('a step must be read back before the ids of the next are known');
@@ -209,7 +211,7 @@ export class Runner {
     let bytes = 0;
     let last: GPUCommandEncoder | undefined;
     for (const step of steps) {
-      // Written in its turn, because all of them are written to the same place.
+      // Steps are submitted one by one, because all of them use the same step buffer.
       if (last) queue.submit([last.finish()]);
       last = this.#begin(step);
       encodeParts(last, this.memory, this.planOf(step.dims), step.dims, wholeStep);
@@ -221,7 +223,10 @@ export class Runner {
     return new Uint32Array(await this.#read(last, readback, bytes));
   }
 
-  /** The step up to its logits; `draw` of the same step is what must be submitted next. Waits as `submit` does. */
+  /**
+   * Submits the part of a step up to its logits; `sample` of the same step must be submitted next. Waits as `submit`
+   * does.
+   */
   forward(step: StepInput): void | Promise<void> {
     if (this.needsIds) return this.#stream(step).then(() => this.#forward(step));
     this.#forward(step);
@@ -233,15 +238,17 @@ export class Runner {
     this.gpu.device.queue.submit([encoder.finish()]);
   }
 
-  /** The rest of a step; resolves as `submit` does. */
+  /** Submits the sampling part of a step; resolves as `submit` does. */
   async draw(step: StepInput): Promise<Uint32Array> {
     const encoder = this.gpu.device.createCommandEncoder();
-    // The live plan, though it may have become another one: that of the forward pass may be gone.
+    // The current plan, even if it was replaced since: the plan of the forward pass may be destroyed.
     encodeParts(encoder, this.memory, this.planOf(step.dims), step.dims, samplingPart);
     return this.#drawn(encoder, step);
   }
 
-  /** One submit, one readback. Resolves with a row for each sample of a model for embeddings, not of unit length. */
+  /**
+   * Submits a step of an embedding model and reads it back. Resolves with one row for each sample, not normalized.
+   */
   async embed(step: StepInput): Promise<Float32Array<ArrayBuffer>[]> {
     const { embedding } = this.graph.shape;
     if (!embedding) throw new Error('this model makes no embeddings');
@@ -259,12 +266,12 @@ export class Runner {
     );
   }
 
-  /** Reads what the step's tokens need from the file. */
+  /** Loads the streamed rows of the step's tokens from the file. */
   async #stream(step: StepInput): Promise<void> {
     await this.#loading.streamed?.fill(step.ids());
   }
 
-  /** Writes a step, and copies the pages and states that it wants copied. */
+  /** Writes a step to the GPU and starts an encoder with the step's page and state copies. */
   #begin(step: StepInput): GPUCommandEncoder {
     const { device } = this.gpu;
     device.queue.writeBuffer(this.memory.step, 0, step.bytes());
@@ -292,17 +299,17 @@ export class Runner {
     return readback;
   }
 
-  /** Submits what is encoded, and reads what it copies to the beginning of `readback`. */
+  /** Submits the encoder and reads the start of `readback`. */
   async #read(encoder: GPUCommandEncoder, readback: GPUBuffer, bytes: number): Promise<ArrayBuffer> {
     const { device } = this.gpu;
-    // A step that the device refuses leaves zeros behind, which would pass for tokens.
+    // A step that the device rejects leaves zeros, which would pass for tokens.
     const watched = !this.#warm;
     if (watched) device.pushErrorScope('validation');
     device.queue.submit([encoder.finish()]);
     const refusal = watched ? device.popErrorScope() : undefined;
-    refusal?.catch(() => undefined); // where the device is lost, mapping says so
+    refusal?.catch(() => undefined); // when the device is lost, mapping rejects
     this.#submitted.push(performance.now());
-    // Mapping also waits for a step that samples nothing: it bounds the work in flight.
+    // Mapping also waits for a step without samples, which bounds the work in flight.
     await readback.mapAsync(GPUMapMode.READ);
     this.#submitted.shift();
     const error = await refusal;
@@ -313,7 +320,7 @@ export class Runner {
     return result;
   }
 
-  /** The logits of every sample of one step, after bias and penalties: for tests and the lab. */
+  /** Logits of every sample of one step, after bias and penalties. For tests and the lab. */
   async logits(step: StepInput, plan?: Plan): Promise<Float32Array[]> {
     await this.submit(step, plan);
     const { device } = this.gpu;
@@ -339,7 +346,7 @@ export class Runner {
     return traceDispatches(this.gpu, plan, step.dims);
   }
 
-  /** Runs a step and tells what the kernels of the lab in `plan` read and wrote. */
+  /** Runs a step and returns what the lab kernels of `plan` read and wrote. */
   async observe(
     step: StepInput,
     plan: Plan,
@@ -350,24 +357,27 @@ export class Runner {
     return observe(this.gpu, plan, step.dims, wanted);
   }
 
-  /** Which pages a slot's sequence lives on, by position, from its page number `first` on. */
+  /** Writes a slot's page table from index `first` on; `pages` are all pages of the sequence, by position. */
   setPages(slot: number, pages: readonly number[], first = 0): void {
     const { pageTable, maxPages } = this.memory;
     const added = new Uint32Array(first === 0 ? pages : pages.slice(first));
     this.gpu.device.queue.writeBuffer(pageTable, (slot * maxPages + first) * 4, added);
   }
 
-  /** The request's own logit bias: [vocabulary]. */
+  /** Writes the request's logit bias: [vocabulary]. */
   setBias(slot: number, bias: Float32Array<ArrayBuffer>): void {
     this.gpu.device.queue.writeBuffer(this.memory.bias, slot * this.graph.shape.vocabulary * 4, bias);
   }
 
-  /** By token: bit 31 when it stands in the prompt, below it how often it stands in the answer: [vocabulary]. */
+  /**
+   * Writes the token counts of penalties: [vocabulary], bit 31 set for tokens of the prompt, the lower bits the count
+   * in the output.
+   */
   setSeen(slot: number, seen: Uint32Array<ArrayBuffer>): void {
     this.gpu.device.queue.writeBuffer(this.memory.seen, slot * this.graph.shape.vocabulary * 4, seen);
   }
 
-  /** The tokens that may be drawn, a bit each: [maskWords]; undefined: any. */
+  /** Writes the mask of tokens that may be sampled, one bit each: [maskWords]; undefined for all. */
   setMask(slot: number, mask: Uint32Array | undefined): void {
     const { masks } = this.memory;
     this.gpu.device.queue.writeBuffer(
@@ -378,8 +388,8 @@ export class Runner {
   }
 
   /**
-   * How far this plan's prediction behind a prompt is from the exact one's: KL in nats. The exact plan takes over
-   * when that is more than the tolerance.
+   * Measures the KL divergence in nats between this plan's prediction after a prompt and the exact plan's. Switches
+   * to the exact plan when it exceeds the tolerance.
    */
   async #divergence(exact: Plan): Promise<number> {
     const { capacity } = this.memory;
@@ -407,8 +417,8 @@ export class Runner {
   }
 
   /**
-   * Runs every pipeline once: a driver may compile at the first dispatch, and no request should wait for that. One
-   * layer's dispatches do for all: a software adapter would take seconds for every token of a large model.
+   * Runs every pipeline once, because a driver may compile at the first dispatch. It runs only the dispatches of one
+   * layer: a software adapter would take seconds for every token of a large model.
    */
   async #warmUp(onProgress: (progress: LoadProgress) => void): Promise<void> {
     const { embedding } = this.graph.shape;
@@ -424,10 +434,10 @@ export class Runner {
     for (const [done, count] of counts.entries()) {
       onProgress({ stage: 'warm-up', done, total });
       step.clear();
-      // Penalties that change nothing and masks that forbid nothing, so that their kernel is compiled too.
+      // Penalties that change nothing and masks that forbid nothing, so that their kernels are compiled, too.
       const sampling = { ...greedy, repetitionPenalty: 1 + 1e-7 };
       for (let n = 0; n < count; n++) {
-        // More rows than slots are drafts being verified.
+        // Rows beyond the slots are drafts.
         const row = n < slots ? step.decodeToken(0, 0, n) : step.verifyTokens(0, [], 0, 0);
         if (n < slots) this.setMask(n, undefined);
         step.sample(row, n % slots, 1, sampling, everything);
@@ -436,7 +446,7 @@ export class Runner {
     }
     onProgress({ stage: 'warm-up', done: counts.length, total });
     step.clear();
-    // More rows than kernels for answers serve.
+    // More rows than decode kernels support.
     const length = Math.min(Math.max(this.memory.tileTokens, 16), stepTokens, context);
     const prompt = Array.from({ length }, () => 0);
     step.sample(step.prefillTokens(prompt, 0, length, 0), 0, length, greedy);
@@ -449,7 +459,7 @@ export class Runner {
     onProgress({ stage: 'warm-up', done: total, total });
   }
 
-  /** The same for embeddings: texts of a token, and one of several. */
+  /** The same for embedding models: texts of one token, and a longer one. */
   async #warmUpEmbedding(embedding: Embedding, onProgress: (progress: LoadProgress) => void): Promise<void> {
     const { slots, stepTokens, context } = this.memory.capacity;
     const counts = [1, 2, 4, 8, slots].filter((count) => count <= slots);
@@ -471,10 +481,10 @@ export class Runner {
   }
 }
 
-/** Everything that a sample may want. */
+/** All optional features of a sample. */
 const everything = wantsOf({ logprobs: mostLikely }) | sampleFlags.mask;
 
-/** The dispatches of a step whose pipelines are not in `warm`, which then has them. */
+/** The dispatches of a step whose pipelines are not in `warmPipelines`; adds them to it. */
 function notYetRun(plan: Plan, dims: StepDims, warm: Set<GPUComputePipeline>): Plan {
   const dispatches = plan.dispatches.filter((dispatch) => {
     const choice = choiceOf(dispatch, dims);
@@ -487,5 +497,5 @@ function notYetRun(plan: Plan, dims: StepDims, warm: Set<GPUComputePipeline>): P
 
 const describe = (divergence: number): string =>
   divergence <= int8Tolerance
-    ? `KL ${divergence.toExponential(1)} nats from exact ones`
-    : `KL ${divergence.toExponential(1)} nats from exact ones is too much, so they are not`;
+    ? `KL ${divergence.toExponential(1)} nats from exact activations`
+    : `KL ${divergence.toExponential(1)} nats from exact activations is too much, so rounding is off`;

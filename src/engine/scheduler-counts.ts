@@ -1,10 +1,10 @@
-/** Totals that outlive a scheduler: a lost device gets a new one. */
+/** Totals over all schedulers of an engine; each new device gets a new scheduler. */
 export interface SchedulerCounts {
-  /** Sequences that gave their place back for lack of pages. */
+  /** Sequences preempted for lack of pages. */
   preemptions: number;
   drafted: number;
   accepted: number;
-  /** Of those, what another model guessed. */
+  /** The part that the draft model drafted. */
   byModel: { drafted: number; accepted: number };
 }
 

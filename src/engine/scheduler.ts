@@ -21,17 +21,18 @@ import { type ConstraintLimits, Thinking } from './thinking.ts';
 import { EngineError, type TokenLogprob } from './types.ts';
 
 /**
- * Runs steps as long as somebody wants any, and hands out what they draw. The next step is encoded while the last one
- * runs; its tokens come from the GPU itself, so nothing waits for a readback. A sequence that ended in the meantime drops
- * its share.
+ * Forms and submits steps while there is work, and delivers the sampled tokens. The next step is encoded while the
+ * last one runs; it takes its input tokens from the GPU, so it need not wait for a readback. Results for a sequence
+ * that ended in the meantime are dropped.
  *
- * What a constraint allows depends on the token before. A step with constrained sequences is submitted in two parts: its
- * forward pass at once, its sampling when the step before was read back and their constraints have answered.
+ * The mask of a constrained sequence depends on its previous token. A step with constrained sequences is therefore
+ * submitted in two parts: the forward pass at once, and the sampling when the previous step was read back and the
+ * constraints have answered.
  *
- * Where another model drafts, its rounds run between two steps, when nothing is on its way: it goes on from tokens that have
- * been read back, and nothing is verified before it has guessed.
+ * With a draft model, draft rounds run between two steps, when no step is in flight: they continue from tokens that
+ * were read back, and their drafts are verified in the next step.
  *
- * A sequence whose reader or constraint is slow gives its place back, and waits elsewhere until they have caught up.
+ * A sequence whose reader or constraint is slow is preempted and waits outside the queues until it can continue.
  */
 export class Scheduler {
   readonly #runner: StepRunner;
@@ -41,10 +42,10 @@ export class Scheduler {
   readonly #rounds: DraftRounds | undefined;
   readonly #counts: SchedulerCounts;
   readonly #inFlight: InFlight[] = [];
-  /** Written to the GPU when submitted, so one serves all steps. */
+  /** Each step is written to the GPU when it is submitted, so one input object serves all steps. */
   readonly #step: StepInput;
   readonly #now: () => number;
-  /** When the last step ended, while the loop runs. */
+  /** End of the last step; undefined before the first one. */
   #lastEnd: number | undefined;
   readonly #pace = new PromptPace();
   readonly #parking: Parking;
@@ -61,12 +62,12 @@ export class Scheduler {
     now: () => number,
     options: {
       speculation?: Speculation;
-      /** Of a smaller model that drafts. */
+      /** Runner of the draft model. */
       draft?: DraftRunner | undefined;
       counts?: SchedulerCounts;
       reader?: Partial<ReaderLimits>;
       constraint?: Partial<ConstraintLimits>;
-      /** A step failed: nothing more can run here. */
+      /** Called when a step failed; this scheduler cannot run further steps. */
       onFailure?: (reason: string) => void;
     } = {},
   ) {
@@ -93,7 +94,7 @@ export class Scheduler {
     return this.#places.running.length;
   }
 
-  /** For a place, or for what their constraints allow. */
+  /** Sequences that wait for a slot, or for their constraint's mask. */
   get waiting(): number {
     return this.#places.waiting.length + this.#thinking.size;
   }
@@ -114,8 +115,8 @@ export class Scheduler {
   add(sequence: Sequence): void {
     const { penalties } = sampleFlags;
     const { sampling, constraint } = sequence.request;
-    // Each penalty depends on the tokens before, which a draft row would not have counted; so does a constraint. And what
-    // a rejected draft has put into a layer's state cannot be taken out again.
+    // Penalties and constraints depend on the previous token, which a draft row does not account for; and a rejected
+    // draft cannot be removed from a layer's state.
     const hasStates = this.#runner.memory.capacity.keptStates !== undefined;
     const allowsDrafts = (flagsOf(sampling) & penalties) === 0 && !constraint && !hasStates;
     if (this.#drafting.mode !== 'off' && allowsDrafts) {
@@ -127,7 +128,7 @@ export class Scheduler {
     this.#start();
   }
 
-  /** Ends a sequence wherever it is; its slot and pages are free at once, because the GPU works in order. */
+  /** Ends a sequence in any phase. Its slot and pages are free at once, because the GPU executes steps in order. */
   cancel(sequence: Sequence, reason: unknown): void {
     sequence.fail(reason);
     this.#parking.remove(sequence);
@@ -137,8 +138,10 @@ export class Scheduler {
   }
 
   /**
-   * Runs `work` when nothing runs or waits; what comes meanwhile waits until it is done. Parked sequences wait too.
-   * @param signal leaves the queue, with its reason; work that has begun looks at it by itself
+   * Runs `work` exclusively, when no sequence runs or waits. New sequences wait until it is done; sequences that wait
+   * for their reader wait as well.
+   * @param signal removes waiting work and rejects with the signal's reason; running work must observe the signal
+   * itself
    */
   interlude<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const done = this.#interludes.add(work, signal);
@@ -146,13 +149,13 @@ export class Scheduler {
     return done;
   }
 
-  /** Resolves when no step is on its way. */
+  /** Resolves when no step is in flight. */
   async settled(): Promise<void> {
     if (!this.#loop) return;
     await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
-  /** Fails everything and forms no further step. */
+  /** Fails all sequences and forms no further step. */
   stop(reason: unknown): void {
     this.#stopped = true;
     const all = [...this.#places.clear(), ...this.#parking.clear(), ...this.#thinking.clear()];
@@ -172,7 +175,7 @@ export class Scheduler {
       })
       .finally(() => {
         this.#loop = undefined;
-        // Something may have come between the last look and the end of the loop.
+        // Work may have arrived between the last check and the end of the loop.
         const more = this.#places.waiting.length > 0 || this.#interludes.size > 0;
         if (more && !this.#stopped) this.#start();
         else this.#idle.splice(0).forEach((resolve) => resolve());
@@ -209,15 +212,15 @@ export class Scheduler {
       this.#deliver(oldest, results);
       this.#rounds?.settle(oldest, ms, this.#counts.byModel.accepted - accepted);
     }
-    // Stopped: the device may be destroyed only when it works on nothing.
+    // Stopped: the device must not be destroyed while it is computing.
     const last = this.#inFlight.splice(0).map((flight) => flight.results ?? this.#drawn(flight));
     await Promise.allSettled(last);
   }
 
-  /** Submits as many steps as may be on their way at once. */
+  /** Submits steps until the pipeline is full. */
   #fill(): void {
-    // How far a verification came is known only when it is read back; what follows a draw that waits, follows it; and where
-    // ids must be known, those that are being drawn.
+    // A step blocks the next one while it verifies drafts, because the number of accepted tokens is unknown before
+    // the readback; while its sampling is not submitted; and in models that need token ids on the CPU.
     const { needsIds = false } = this.#runner;
     const blocks = ({ drafts, results }: InFlight) => needsIds || drafts > 0 || !results;
     while (this.#inFlight.length < pipelineDepth && !this.#inFlight.some(blocks)) {
@@ -225,13 +228,13 @@ export class Scheduler {
       if (this.#rounds?.plan(this.#places.running)) return;
       const step = this.#submit();
       if (!step) return;
-      // It is awaited in its turn; until then a failure of it must not count as one that nobody handles.
+      // It is awaited later; this handler prevents an unhandled rejection until then.
       step.results?.catch(() => undefined);
       this.#inFlight.push(step);
     }
   }
 
-  /** Submits the sampling of a step, when all that it depends on has been read back. */
+  /** Submits the sampling of a step, once everything it depends on was read back. */
   async #draw(flight: InFlight): Promise<void> {
     await Promise.all(flight.shares.map((share) => this.#setMask(share)));
     if (this.#stopped) return;
@@ -239,21 +242,23 @@ export class Scheduler {
     flight.results.catch(() => undefined);
   }
 
-  /** The rest of a step whose forward pass is on its way. */
+  /** Runs the sampling part of a step whose forward pass is submitted. */
   async #drawn({ forwarded }: InFlight): Promise<Uint32Array> {
     if (forwarded) await forwarded;
     return await this.#runner.draw(this.#step);
   }
 
-  /** A step was not run: whatever it was to write is not there. Who waits for a place is not concerned. */
+  /** Fails the running sequences of a step that was not executed. Waiting sequences are not affected. */
   #failRunning(reason: unknown): void {
-    // Each leaves the list of those that run.
+    // `cancel` removes sequences from the list that is iterated.
     const all = Array.from(this.#places.running);
     for (const sequence of all) this.cancel(sequence, reason);
     this.forgetPrefixes();
   }
 
-  /** Whatever goes wrong ends this sequence alone, and what takes long holds up this one alone. */
+  /**
+   * Sets the mask of an entry. A failure ends only this sequence, and a slow constraint delays only this sequence.
+   */
   async #setMask(share: Share): Promise<void> {
     if (!isConstrained(share) || isStale(share)) return;
     const { sequence } = share;
@@ -265,7 +270,7 @@ export class Scheduler {
     }
   }
 
-  /** Forms a step and submits it, as far as it does not depend on what is still to be read back. */
+  /** Forms a step and submits the part that does not depend on results still to be read back. */
   #submit(): InFlight | undefined {
     const step = this.#step;
     const round = this.#rounds?.take();
@@ -279,21 +284,21 @@ export class Scheduler {
     const pipelined = this.#inFlight.length > 0;
     const submitted = this.#now();
     const forwarded = (waits && this.#runner.forward(step)) || undefined;
-    // Awaited before the draw; until then a failure of it must not count as one that nobody handles.
+    // Awaited before the sampling; this handler prevents an unhandled rejection until then.
     forwarded?.catch(() => undefined);
     const results = waits ? undefined : this.#runner.submit(step);
     const roundMs = round?.ms ?? 0;
     return { ...formed, samples, isUnusual, roundMs, pipelined, submitted, forwarded, results };
   }
 
-  /** The sequence gives everything back and waits for its reader. */
+  /** Preempts a sequence until its reader has caught up. */
   #park(sequence: Sequence): void {
     this.#places.leave(sequence);
     sequence.phase = 'parked';
     this.#parking.add(sequence);
   }
 
-  /** The sequence gives everything back and waits for its constraint. */
+  /** Preempts a sequence until its constraint has answered. */
   async #think(sequence: Sequence): Promise<void> {
     this.#places.leave(sequence);
     sequence.phase = 'thinking';
@@ -305,7 +310,7 @@ export class Scheduler {
     this.#start();
   }
 
-  /** @returns what it took */
+  /** Records the time of a step. @returns its duration in ms */
   #learn(step: InFlight): number {
     const { prefillTokens, rows, drafts, submitted, pipelined, isUnusual } = step;
     const end = this.#now();
@@ -349,7 +354,7 @@ export class Scheduler {
     for (let n = 0; ; n++) {
       const id = results.token(first + n);
       if (n > 0) {
-        // The draft before it was what would have been drawn, so this token follows from the right text.
+        // The previous draft equals the token sampled after it, so this token follows a correct prefix.
         sequence.scheduled += 1;
         sequence.drawn += 1;
         for (const one of counts) one.accepted += 1;
@@ -363,13 +368,14 @@ export class Scheduler {
   }
 
   /**
-   * Its logits are not numbers. That may be another text's doing: where one is broken by a token, what is kept of it may be
-   * so some tokens before that, which is what other texts begin with. So it is tried again without anything that is kept.
+   * Handles logits that are NaN. The cause may be another sequence: if one of its tokens produced NaN, cached pages
+   * before that token may contain NaN as well, and this sequence may have reused them. So it is computed again
+   * without the prefix cache.
    */
   #fault(sequence: Sequence): void {
     if (sequence.adopted > 0) {
       sequence.adopts = false;
-      // What was told of the prompt with the answer's first token stays.
+      // Once the first token was delivered, the reported number of cached tokens stays.
       if (sequence.answered === 0) sequence.cachedTokens = 0;
       this.#places.leave(sequence);
       this.forgetPrefixes();
@@ -380,7 +386,7 @@ export class Scheduler {
       sequence,
       new EngineError(
         'broken_model',
-        'no token can be drawn, because the logits are not numbers: the model file is damaged, or its values overflow',
+        'no token can be sampled, because the logits are not finite: the model file is damaged, or its values overflow',
       ),
     );
     this.forgetPrefixes();
@@ -398,12 +404,12 @@ export class Scheduler {
     if (came !== undefined) this.#rounds?.observe(came);
   }
 
-  /** A method, because `accept` changes the phase. */
+  /** A method, because `acceptToken` changes the phase. */
   #hasEnded(sequence: Sequence): boolean {
     return sequence.phase === 'done';
   }
 }
 
-/** The model's file, not the device, failed. */
+/** True when reading the model file failed, not the device. */
 const isUnreadable = (error: unknown): boolean =>
   error instanceof EngineError && error.code === 'model_unreadable';

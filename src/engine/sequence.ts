@@ -6,47 +6,50 @@ import { AnswerText } from './answer-text.ts';
 import { EventQueue } from './event-queue.ts';
 import { wantsOf } from './step.ts';
 
-/** Where a sequence stands. Waiting, parked and thinking ones hold nothing; running ones hold a slot and pages. */
+/** Phase of a sequence. Only `prefill` and `decode` hold a slot and pages. */
 export type Phase = 'waiting' | 'prefill' | 'decode' | 'parked' | 'thinking' | 'done';
 
-/** One request from its arrival to its last event. */
+/** A generation request from its arrival to its last event. */
 export class Sequence {
   readonly request: GenerateRequest;
   phase: Phase = 'waiting';
-  /** Its place in the order of arrival. */
+  /** Position in arrival order. */
   order = 0;
   slot = -1;
-  /** Of each sample, see `wantsOf`. */
+  /** Options of each sample, see `requestFlagsOf`. */
   readonly wants: number;
   /** Pages of the KV cache, by position. */
   pages: number[] = [];
-  /** Of those, how many the GPU has in its page table. */
+  /** Number of pages written to the GPU's page table. */
   tabled = 0;
-  /** How often it gave its place back, for lack of pages, of a reader or of a mask; results of steps before that are stale. */
+  /**
+   * Number of times the sequence was preempted: for lack of pages, a slow reader or a slow constraint. Results of
+   * steps from earlier epochs are stale.
+   */
   departures = 0;
-  /** Tokens whose keys and values are written, or will be by a step already submitted; drafts do not count. */
+  /** Tokens whose keys and values are written, or will be by a submitted step; without drafts. */
   scheduled = 0;
-  /** Answer tokens asked for by submitted steps, read back or not; drafts do not count. */
+  /** Output tokens sampled by submitted steps, read back or not; without drafts. */
   drawn = 0;
-  /** Prompt tokens that came from the prefix cache. */
+  /** Prompt tokens taken from the prefix cache. */
   cachedTokens = 0;
-  /** Tokens that came from there since it has its place. */
+  /** Tokens taken from the prefix cache since it got its slot. */
   adopted = 0;
-  /** Whether it may take any. */
+  /** False when the sequence must not use the prefix cache. */
   adopts = true;
-  /** Prompt, and the answer's tokens as far as they are read back. */
+  /** Prompt, and the output tokens that were read back. */
   readonly tokens: number[];
-  /** Of the answer's tokens, how many the constraint was told. */
+  /** Number of output tokens that were passed to the constraint. */
   told = 0;
-  /** What the constraint was asked last: what may follow so many tokens of the answer. */
+  /** The last mask request: the mask for the token after this many output tokens. */
   asked: { readonly answered: number; readonly mask: Promise<Uint32Array | undefined> } | undefined;
-  /** Log probabilities of the prompt as far as they are read back, where they are asked for. */
+  /** Log probabilities of the prompt as far as they are read back; undefined when not requested. */
   readonly scores: (TokenLogprob | null)[] | undefined;
-  /** Of those, how many steps already submitted will have given. */
+  /** Number of prompt tokens scored by submitted steps, the first one included. */
   scoring = 1;
-  /** Absent where drafts are not allowed. */
+  /** Undefined when drafts are not allowed. */
   lookup: PromptLookup | undefined;
-  /** Likewise, and where no other model drafts. */
+  /** Undefined when drafts are not allowed or there is no draft model. */
   model: ModelGuess | undefined;
   readonly arrived: number;
   started = 0;
@@ -70,34 +73,34 @@ export class Sequence {
     if (request.promptLogprobs) this.scores = [null];
   }
 
-  /** Answer tokens read back. */
+  /** Output tokens read back. */
   get answered(): number {
     return this.tokens.length - this.request.prompt.length;
   }
 
-  /** Answer tokens that the reader could have had and has not. */
+  /** Output tokens in events that the reader has not taken. */
   get unread(): number {
     return this.#events.tokens;
   }
 
-  /** Told whenever the reader takes an event. */
+  /** Called whenever the reader takes an event. */
   set onRead(listener: (() => void) | undefined) {
     this.#events.onRead = listener;
   }
 
-  /** Prompt tokens are still to be scored by steps that are not submitted yet. */
+  /** True while prompt tokens remain to be scored by later steps. */
   get isScoring(): boolean {
     return this.scores !== undefined && this.scoring < this.request.prompt.length;
   }
 
-  /** With `progress`: told once, when the prompt is about to be evaluated. */
+  /** With `progress`: emits one event when the evaluation of the prompt starts. */
   beginPrompt(): void {
     if (this.#begun) return;
     this.#begun = true;
     this.reportPrompt(this.scheduled, this.started);
   }
 
-  /** With `progress`: so many tokens of the text are evaluated. */
+  /** With `progress`: emits an event with the number of evaluated prompt tokens. */
   reportPrompt(evaluated: number, now: number): void {
     if (!this.request.progress || this.phase === 'done' || this.answered > 0) return;
     const processed = Math.min(evaluated, this.request.prompt.length);
@@ -105,7 +108,7 @@ export class Sequence {
     this.#events.push({ type: 'prompt', processed, cached, ms: now - this.started });
   }
 
-  /** A token was read back. Ends the sequence when it is the last. */
+  /** Adds a token that was read back. Ends the sequence when it is the last one. */
   accept(id: number, now: number, logprob?: TokenLogprob): void {
     if (this.phase === 'done') return;
     if (this.firstToken === 0) this.firstToken = now;
@@ -124,12 +127,12 @@ export class Sequence {
     }
   }
 
-  /** Of the prompt's next token. */
+  /** Adds the log probability of the next prompt token. */
   acceptScore(score: TokenLogprob): void {
     this.scores?.push(score);
   }
 
-  /** The prompt is computed, and nothing is to follow. */
+  /** Ends the sequence after the prompt, when no output is requested. */
   endPrompt(now: number): void {
     if (this.phase === 'done') return;
     this.firstToken = now;
@@ -137,7 +140,7 @@ export class Sequence {
     this.#finish('length', now);
   }
 
-  /** What a promise gives, or undefined as soon as the sequence is over; one at a time. */
+  /** Resolves with the promise's result, or with undefined when the sequence ends first. One call at a time. */
   async unlessEnded<T>(promise: Promise<T>): Promise<T | undefined> {
     const { promise: ended, resolve } = Promise.withResolvers<undefined>();
     this.#onEnd = () => resolve(undefined);
@@ -154,7 +157,7 @@ export class Sequence {
     this.#events.fail(error);
   }
 
-  /** The events as they come; throws what `fail` was given. */
+  /** The events as they arrive; throws the error passed to `fail`. */
   events(): AsyncGenerator<GenerationEvent, void, undefined> {
     return this.#events.read();
   }
@@ -195,7 +198,7 @@ export class Sequence {
     try {
       this.request.constraint?.close();
     } catch {
-      // It is over either way, and nobody is there to be told.
+      // The sequence is over either way, and nobody can handle the error.
     }
   }
 }

@@ -1,20 +1,22 @@
 import type { Sequence } from './sequence.ts';
 
-/** What a step gives to one sequence. */
+/** One sequence's part of a step. */
 export interface Share {
   readonly sequence: Sequence;
-  /** Its count when the step was formed: results of a place it has given back since are dropped. */
+  /** The sequence's epoch when the step was formed; results are dropped when it was preempted since. */
   readonly departures: number;
-  /** The sample of its next token, behind which there is one after each draft; undefined: none is drawn. */
+  /**
+   * Index of the sample of the next token, followed by one sample for each draft; undefined when no token is sampled.
+   */
   readonly first: number | undefined;
   readonly drafts: readonly number[];
-  /** Another model made them. */
+  /** The drafts come from the draft model. */
   readonly fromModel: boolean;
-  /** Samples that score tokens of its prompt. */
+  /** Samples that score prompt tokens. */
   readonly scores: { readonly first: number; readonly count: number };
-  /** Nothing is to follow its prompt, which ends here. */
+  /** The sequence ends after its prompt, which is complete in this step. */
   readonly isLast: boolean;
-  /** Tokens of its text that are evaluated when the step is done, where the step prefills and its progress is reported. */
+  /** Tokens of the text evaluated after the step; only set when the step prefills and progress is reported. */
   readonly evaluated: number | undefined;
 }
 
@@ -25,30 +27,30 @@ export interface InFlight {
   readonly samples: number;
   readonly drafts: number;
   readonly prefillTokens: number;
-  /** Of the round of the draft model before it; 0 without one. */
+  /** Time in ms of the draft round before the step; 0 without one. */
   readonly roundMs: number;
-  /** It takes longer than its tokens alone would: it scores some, or waits for constraints. */
+  /** The step takes longer than its tokens explain: it scores prompt tokens, or waits for constraints. */
   readonly isUnusual: boolean;
-  /** Another step was running when it was submitted. */
+  /** Another step was running when this one was submitted. */
   readonly pipelined: boolean;
   readonly submitted: number;
-  /** Its forward pass is submitted when that resolves; at once without it. */
+  /** Resolves when the forward pass is submitted; undefined when it was submitted immediately. */
   readonly forwarded: Promise<void> | undefined;
-  /** Undefined before its sampling is submitted, which waits for what constraints allow. */
+  /** Undefined until the sampling is submitted, which waits for masks. */
   results: Promise<Uint32Array> | undefined;
 }
 
 export const noDrafts: readonly number[] = [];
 export const noScores: Share['scores'] = { first: 0, count: 0 };
 
-/** The sequence ended, or gave its place back, after the step was formed. */
+/** True when the sequence ended or was preempted after the step was formed. */
 export const isStale = ({ sequence, departures }: Share): boolean =>
   sequence.phase === 'done' || sequence.departures !== departures;
 
-/** Its draw waits for its constraint. */
+/** True when sampling must wait for the sequence's constraint. */
 export const isConstrained = ({ sequence, first }: Share): boolean =>
   first !== undefined && sequence.request.constraint !== undefined;
 
-/** A further token of its answer is to be drawn. */
+/** True when another output token is to be sampled. */
 export const isDecoding = ({ phase, drawn, request }: Sequence): boolean =>
   phase === 'decode' && drawn < request.maxTokens;

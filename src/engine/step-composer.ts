@@ -9,18 +9,18 @@ import { isDecoding, noDrafts, noScores, type Share } from './share.ts';
 import { feedback, type StepInput, stepSamples } from './step.ts';
 import type { StepRunner } from './step-runner.ts';
 
-/** What a step holds. */
+/** The contents of a step. */
 export interface FormedStep {
   readonly shares: readonly Share[];
-  /** Tokens of sequences that decode, and drafts among them. */
+  /** Tokens of decoding sequences, and the number of drafts among them. */
   readonly rows: number;
   readonly drafts: number;
   readonly prefillTokens: number;
 }
 
 /**
- * Forms steps of those that have a place: a token for every decoding sequence, and prompt tokens of the oldest
- * prefilling ones as far as the time for them goes.
+ * Forms steps from the running sequences: one token for every decoding sequence, and prompt tokens of the oldest
+ * prefilling sequences within the time budget.
  */
 export class StepComposer {
   readonly #runner: StepRunner;
@@ -36,8 +36,8 @@ export class StepComposer {
   }
 
   /**
-   * Fills a step; undefined: there is nothing to compute.
-   * @param each drafts a sequence, where that is decided already
+   * Fills a step; returns undefined when there is nothing to compute.
+   * @param draftsPerSequence drafts for each sequence when a draft round has already decided it; 0 otherwise
    */
   compose(step: StepInput, each = 0): FormedStep | undefined {
     step.clear();
@@ -50,13 +50,13 @@ export class StepComposer {
     return { shares, rows, drafts, prefillTokens };
   }
 
-  /** A token for every decoding sequence, and drafts where they pay. @returns the number of drafts */
+  /** Adds a token of every decoding sequence, and drafts where they pay off. @returns the number of drafts */
   #addDecoding(step: StepInput, shares: Share[], decided: number): number {
     const { capacity } = this.#runner.memory;
     const plan = { capacity, drafting: this.#drafting, pace: this.#pace };
     const { each, rows } = planDrafts(this.#places.running, plan, decided);
     let drafted = 0;
-    // Oldest first; who has to give way is younger, so it has no share in this step yet.
+    // Oldest first: a sequence that must be preempted is younger, so it has no entry in this step yet.
     for (let index = 0; index < this.#places.running.length; index++) {
       const sequence = this.#places.running[index] as Sequence;
       if (!isDecoding(sequence)) continue;
@@ -65,7 +65,7 @@ export class StepComposer {
       const drafter = drafterOf(sequence);
       const fromModel = drafter !== undefined && drafter === sequence.model;
       const wanted = Math.min(each, rows - drafted, draftRoom(sequence, capacity));
-      // Drafts are not worth anybody's place.
+      // Drafts never preempt another sequence.
       if (wanted > 0 && this.#places.grow(sequence, sequence.scheduled + 1 + wanted)) {
         drafts = drafter?.propose(ahead, wanted) ?? noDrafts;
       }
@@ -88,7 +88,7 @@ export class StepComposer {
     return drafted;
   }
 
-  /** Prompt tokens for one step: the oldest first, each as much as is left. */
+  /** Adds prompt tokens, oldest sequence first, each as many as fit. @returns the number of tokens */
   #addPrompts(step: StepInput, shares: Share[]): number {
     const { capacity } = this.#runner.memory;
     let left = Math.min(this.#pace.chunk(shares.length > 0), capacity.stepTokens - step.dims.tokens);
@@ -103,10 +103,10 @@ export class StepComposer {
     return added;
   }
 
-  /** At most `left` tokens of a text that is known already. @returns how many */
+  /** Adds up to `left` tokens of a text that is already known. @returns the number of tokens */
   #addPrompt(step: StepInput, sequence: Sequence, left: number, shares: Share[]): number {
     const { tokens } = sequence;
-    // What is scored has to be computed.
+    // Tokens that are scored must be computed, so the prefix cache is not used.
     const { copy, state } = sequence.isScoring || !sequence.adopts ? {} : this.#places.adopt(sequence);
     if (copy) step.copies.push(copy);
     if (state) step.states.push(state);
@@ -130,13 +130,13 @@ export class StepComposer {
     return count;
   }
 
-  /** Samples that nobody's next token needs. */
+  /** Samples not reserved for the next tokens of prompts. */
   #freeSamples({ dims }: StepInput): number {
     const prompts = this.#places.running.reduce((sum, { phase }) => sum + Number(phase === 'prefill'), 0);
     return stepSamples(this.#runner.memory.capacity.slots) - dims.samples - prompts;
   }
 
-  /** @returns the index among the step's samples */
+  /** Requests the next token of a sequence. @returns the index among the step's samples */
   #sample(step: StepInput, sequence: Sequence, row: number, count: number): number {
     sequence.scheduled += count;
     sequence.drawn += 1;
@@ -156,7 +156,7 @@ export class StepComposer {
     }: Partial<Share>,
   ): Share {
     const { departures, drawn, answered, request } = sequence;
-    // All tokens before are known: the constraint may answer while the forward pass runs.
+    // All earlier tokens are known, so the constraint can compute its mask while the forward pass runs.
     const isKnown = first !== undefined && request.constraint !== undefined && drawn === answered + 1;
     if (isKnown) void askConstraint(sequence, this.#runner.graph.shape.vocabulary);
     return { sequence, departures, first, drafts, fromModel, scores, isLast, evaluated };

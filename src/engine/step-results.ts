@@ -1,7 +1,7 @@
 import { readLogprobs } from '../../kernels/logprobs.ts';
 import type { TokenLogprob } from './types.ts';
 
-/** What a step gave: a token for each of its samples, and their log probabilities where any asked for them. */
+/** Results of a step: a token for each sample, and log probabilities when any sample requests them. */
 export class StepResults {
   readonly #words: Uint32Array;
   readonly #samples: number;
@@ -16,7 +16,7 @@ export class StepResults {
     return this.#words[sample] as number;
   }
 
-  /** @param id the token that was drawn, or scored */
+  /** @param id the sampled or scored token */
   logprob(sample: number, id: number): TokenLogprob {
     return { id, ...readLogprobs(this.#words.subarray(this.#samples), sample) };
   }

@@ -3,18 +3,18 @@ import type { Capacity } from './memory.ts';
 import type { Sequence } from './sequence.ts';
 import { flagsOf, type StepInput } from './step.ts';
 
-/** What the scheduler needs of a `Runner`. Everything it is given takes effect in the order of the calls. */
+/** The part of `Runner` that the scheduler needs. Calls take effect in order. */
 export interface StepRunner {
   readonly memory: { readonly capacity: Capacity };
   readonly graph: { readonly shape: { readonly vocabulary: number } };
-  /** The ids of all tokens of a step must be known when it is submitted: it holds none that only the GPU knows. */
+  /** Token ids must be known on the CPU when a step is submitted, so it cannot use tokens that only the GPU knows. */
   readonly needsIds?: boolean;
   newStep(): StepInput;
-  /** Resolves with a token for each sample, and log probabilities behind them where any asks for these. */
+  /** Resolves with a token for each sample, followed by log probabilities when any sample requests them. */
   submit(step: StepInput): Promise<Uint32Array>;
   /**
-   * The same in two parts, the first up to the logits; nothing else is submitted between them. Where it returns a promise,
-   * `draw` must wait for that.
+   * The same in two parts, the first up to the logits; nothing else may be submitted between them. When `forward`
+   * returns a promise, `sample` must be called after it resolves.
    */
   forward(step: StepInput): void | Promise<void>;
   draw(step: StepInput): Promise<Uint32Array>;
@@ -24,7 +24,7 @@ export interface StepRunner {
   setMask(slot: number, mask: Uint32Array | undefined): void;
 }
 
-/** Gives a sequence's slot the bias and the marks of penalties that its sampling reads. */
+/** Writes the logit bias and the penalty counts of a sequence to its slot. */
 export function setSampling(runner: StepRunner, { request, slot, tokens }: Sequence): void {
   const { sampling, prompt } = request;
   const flags = flagsOf(sampling);

@@ -6,31 +6,31 @@ import type { PageCopy } from './kv-cache.ts';
 import { maxDrafts } from './prompt-lookup.ts';
 import { type GenerateRequest, greedy, type Sampling } from './types.ts';
 
-/** Token id that means: the one the slot sampled last, which only the GPU knows yet. */
+/** Token id that stands for the token the slot sampled last, which only the GPU knows yet. */
 export const feedback = 0xffffffff;
 
-/** WebGPU's least alignment of a binding's offset. */
+/** WebGPU's default alignment of binding offsets. */
 const align = (bytes: number) => Math.ceil(bytes / 256) * 256;
 
-/** Where the areas of the step buffer begin, in bytes. Tokens come last, so that a short step writes little. */
+/** Byte offsets of the areas of the step buffer. Tokens come last, so that a short step writes little. */
 export interface StepLayout {
-  /** The header again, with the samples in place of the tokens. */
+  /** A copy of the header with the sample count in place of the token count. */
   readonly sampledHeader: number;
   readonly samples: number;
   readonly singleTiles: number;
   readonly wideTiles: number;
-  /** Runs of tokens, one a sequence: first row, tokens, slot, position of the first. */
+  /** Runs of consecutive tokens of one sequence: first row, tokens, slot, first position. */
   readonly spans: number;
   readonly tokens: number;
   readonly sizeBytes: number;
-  /** The slot that is nobody's. */
+  /** A slot that belongs to no sequence. */
   readonly nobody: number;
 }
 
-/** Rows of drafts that a step may verify; each takes a row of logits. */
+/** Most draft rows of a step; each needs a row of logits. */
 const draftRows = (slots: number): number => Math.min(maxDrafts * slots, 16);
 
-/** Samples a step may take: a token for every slot, and drafts. */
+/** Most samples of a step: one for every slot, and the drafts. */
 export const stepSamples = (slots: number): number => slots + draftRows(slots);
 
 export function stepLayout(limits: { slots: number; tokens: number; tileTokens: number }): StepLayout {
@@ -38,7 +38,7 @@ export function stepLayout(limits: { slots: number; tokens: number; tileTokens: 
   const samples = 512;
   const singleTiles = samples + align(stepSamples(limits.slots) * sampleWords * 4);
   const wideTiles = singleTiles + align(limits.slots * 16);
-  // Each sequence may end in a tile that is not full.
+  // Each sequence may end in a partial tile.
   const tiles = Math.ceil(limits.tokens / limits.tileTokens) + limits.slots;
   const spans = wideTiles + align(tiles * 16);
   const tokens = spans + align(stepSamples(limits.slots) * 16);
@@ -54,7 +54,7 @@ export function stepLayout(limits: { slots: number; tokens: number; tileTokens: 
   };
 }
 
-/** One step's input as the GPU reads it; filled anew each step, allocated once. */
+/** Input of one step in the GPU's format; allocated once, filled anew for each step. */
 export class StepInput {
   readonly layout: StepLayout;
   readonly dims: StepDims = {
@@ -68,9 +68,9 @@ export class StepInput {
     adjust: false,
     logprobs: false,
   };
-  /** Pages to copy before the step runs, in this order. */
+  /** Pages to copy before the step runs, in order. */
   readonly copies: PageCopy[] = [];
-  /** States of layers to copy before the step runs, in this order. */
+  /** Layer states to copy before the step runs, in order. */
   readonly states: StateCopy[] = [];
   readonly #words: Uint32Array<ArrayBuffer>;
   readonly #floats: Float32Array;
@@ -101,7 +101,7 @@ export class StepInput {
     });
   }
 
-  /** One token of a sequence that is being decoded, and no other of it in this step; its row. */
+  /** Adds one token of a decoding sequence, its only one in this step. @returns its row */
   decodeToken(id: number, position: number, slot: number): number {
     this.dims.answers += 1;
     this.#span(1, slot, position);
@@ -111,7 +111,7 @@ export class StepInput {
     return row;
   }
 
-  /** A run of tokens of one sequence at consecutive positions, `ids[first]` at `first`; the row of the last. */
+  /** Adds consecutive tokens of one sequence; `ids[first]` has position `first`. @returns the row of the last one */
   prefillTokens(ids: readonly number[], first: number, count: number, slot: number): number {
     this.#span(count, slot, first);
     this.#wideTiles(first, count, slot);
@@ -120,7 +120,7 @@ export class StepInput {
     return row;
   }
 
-  /** A whole sequence; the row of the last token. */
+  /** Adds a whole sequence. @returns the row of its last token */
   wholeTokens(ids: readonly number[], slot: number, options: { bidirectional: boolean }): number {
     this.#wideTiles(0, ids.length, slot, options.bidirectional ? ids.length : 0);
     let row = 0;
@@ -128,7 +128,7 @@ export class StepInput {
     return row;
   }
 
-  /** A token that is being decoded at `position`, and drafts of what follows it; the row of the first. */
+  /** Adds a token at `position` and drafts of the tokens after it. @returns the row of the first */
   verifyTokens(id: number, drafts: readonly number[], position: number, slot: number): number {
     this.dims.answers += 1 + drafts.length;
     this.#span(1 + drafts.length, slot, position);
@@ -139,8 +139,8 @@ export class StepInput {
   }
 
   /**
-   * Asks for the token after `row`, which will stand at `position`.
-   * @param wants see `wantsOf`
+   * Requests the token after `row`, which will have position `position`.
+   * @param requestFlags see `requestFlagsOf`
    * @returns its index among the step's samples
    */
   sample(row: number, slot: number, position: number, sampling: Sampling, wants = 0): number {
@@ -150,9 +150,9 @@ export class StepInput {
     return this.#sample(row, slot, flags, sampling.seed, position, sampling);
   }
 
-  /** Asks for the log probability of `token`, which stands after `row`; its index among the step's samples. */
+  /** Requests the log probability of `token` after `row`. @returns its index among the step's samples */
   score(row: number, token: number, wants: number): number {
-    // What is drawn there is drawn for nobody.
+    // The token sampled for a score goes to the dummy slot.
     return this.#sample(row, this.layout.nobody, wants | sampleFlags.scored, token, 0, greedy);
   }
 
@@ -175,7 +175,7 @@ export class StepInput {
     words[at + 3] = seed >>> 0;
     words[at + 4] = position;
     words[at + 5] = sampling.topK;
-    // The single most likely token is the greedy one; the greedy path also settles ties.
+    // topK 1 is greedy sampling; the greedy path breaks ties deterministically.
     floats[at + 6] = sampling.topK === 1 ? 0 : sampling.temperature;
     floats[at + 7] = sampling.topP;
     floats[at + 8] = sampling.minP;
@@ -185,13 +185,13 @@ export class StepInput {
     return index;
   }
 
-  /** Of its tokens, by row; `feedback` where only the GPU knows one. */
+  /** Token ids by row; `feedbackToken` where only the GPU knows the token. */
   ids(): Uint32Array {
     const first = this.layout.tokens / 4;
     return Uint32Array.from({ length: this.dims.tokens }, (_, row) => this.#words[first + row * 4] as number);
   }
 
-  /** The bytes to write at the start of the step buffer. */
+  /** The bytes to write to the start of the step buffer. */
   bytes(): Uint32Array<ArrayBuffer> {
     const { tokens, samples, singleTiles, splits } = this.dims;
     this.#words.set([tokens, samples, singleTiles, splits]);
@@ -210,8 +210,8 @@ export class StepInput {
   }
 
   /**
-   * Tiles for the next `count` rows.
-   * @param length of the sequence, where tokens see to its end: the upper half of the word of the count
+   * Adds tiles for the next `count` rows.
+   * @param length length of a bidirectional sequence, stored in the upper half of the count's word
    */
   #wideTiles(first: number, count: number, slot: number, length = 0): void {
     for (let done = 0; done < count; done += this.#tileTokens) {
@@ -228,7 +228,7 @@ export class StepInput {
     }
   }
 
-  /** The next `count` rows are one sequence's. */
+  /** Records that the next `count` rows belong to one sequence. */
   #span(count: number, slot: number, position: number): void {
     this.#tile(this.layout.spans, this.dims.spans++, this.dims.tokens, count, slot, position);
   }
@@ -248,7 +248,7 @@ export function flagsOf(sampling: Sampling): number {
   return (sampling.logitBias.size > 0 ? sampleFlags.bias : 0) | (penalties ? sampleFlags.penalties : 0);
 }
 
-/** What a request wants of each of its samples beside the token. */
+/** Sample flags for the optional features of a request: mask and log probabilities. */
 export function wantsOf({
   constraint,
   logprobs,

@@ -1,6 +1,6 @@
 /**
- * Finds stop texts in a stream. Text is held back only while it could still be the start of one, so what comes
- * out is certain; a stop text may begin and end anywhere, across any number of pushes.
+ * Finds stop strings in a text stream. Text is held back only while it could be the start of a stop string, so
+ * returned text is final. A stop string may span any number of pushes.
  */
 export class StopMatcher {
   readonly #stops: readonly string[];
@@ -11,7 +11,7 @@ export class StopMatcher {
     this.#stops = stops.filter((stop) => stop !== '');
   }
 
-  /** The stop text that was found. */
+  /** The stop string that was found, if any. */
   get found(): string | undefined {
     return this.#found;
   }
@@ -20,11 +20,15 @@ export class StopMatcher {
     return this.#found !== undefined;
   }
 
-  /** The text that became certain. After a stop text was found, everything before it, and nothing from then on. */
+  /**
+   * Adds text and returns what can be sent now. When a stop string is found, returns the text before it; afterwards
+   * nothing.
+   */
   push(text: string): string {
     if (this.stopped) return '';
     const all = this.#held + text;
-    // The one that is complete first, not the one that begins first: so it does not matter how the text was cut.
+    // The stop string that is complete first wins, not the one that starts first, so the result does not depend on
+    // chunk boundaries.
     let found: { stop: string; start: number; end: number } | undefined;
     for (const stop of this.#stops) {
       const start = all.indexOf(stop);
@@ -42,14 +46,14 @@ export class StopMatcher {
     return all.slice(0, all.length - keep);
   }
 
-  /** What was held back, when the stream ends without a stop text. */
+  /** Returns the held text when the stream ends without a stop string. */
   flush(): string {
     const rest = this.stopped ? '' : this.#held;
     this.#held = '';
     return rest;
   }
 
-  /** Length of the longest end of `all` that starts some stop text. */
+  /** Length of the longest suffix of `all` that is a proper prefix of a stop string. */
   #partial(all: string): number {
     let longest = 0;
     for (const stop of this.#stops) {

@@ -1,6 +1,7 @@
 /**
- * A table that is too large for the device, and of which a step reads a row a token: it stays in the file, and before a
- * step its tokens' rows are read from there. They lie on the GPU in the table's own encoding, in the order of the step.
+ * A table that is too large for the device, from which a step reads one row for each token. It stays in the file, and
+ * the rows of a step's tokens are read before the step. On the GPU they have the table's own encoding, in the order
+ * of the step's tokens.
  */
 import { blockColumns, quantBytes, scaleBytes, weightFormats } from '../../kernels/formats.ts';
 import { errorMessage } from '../util/error-message.ts';
@@ -12,43 +13,43 @@ import { repack, RepackMemory } from './repack.ts';
 import { RowCache } from './row-cache.ts';
 import { EngineError } from './types.ts';
 
-/** Where the rows of a step are, for the kernels that read them: row t is that of its token t. */
+/** GPU buffers with the rows of a step: row t belongs to token t. */
 export interface StreamedPlace {
   /** Name of the table. */
   readonly tensor: string;
-  /** Of `kernels/formats.ts`. */
+  /** Name of a format in `kernels/formats.ts`. */
   readonly format: string;
   readonly quants: GPUBuffer;
   readonly scales: GPUBuffer;
 }
 
 export interface StreamedOptions {
-  /** Rows of a step, at most. */
+  /** Most rows of a step. */
   readonly stepTokens: number;
-  /** Of rows that are kept in the host's memory for steps to come. */
+  /** Size of the host-memory cache of rows, for later steps. */
   readonly cacheBytes?: number;
 }
 
-/** Texts repeat their words: some thousands of rows of a large table. */
+/** Tokens repeat within a text; this holds some thousands of rows of a large table. */
 const usualCacheBytes = 64 << 20;
 
-/** Reads at once: enough that neither a disk nor a server far away waits, few enough for any of them. */
+/** Concurrent reads: enough to hide the latency of a disk or remote server without overloading it. */
 const readsAtOnce = 16;
 
-/** GPU bytes of one row of a table that streams in. */
+/** GPU bytes of one row of a streamed table. */
 export function streamedRowBytes(tensor: TensorInfo): number {
   const format = weightFormats[tensor.type];
   const extent = { rows: 1, blocks: Math.ceil(columnsOf(tensor) / blockColumns) };
   return quantBytes(format, extent) + scaleBytes(format, extent);
 }
 
-/** The tensor that stays in the file; undefined where none does. */
+/** Name of the tensor that stays in the file; undefined when there is none. */
 export function streamedTable(graph: Graph): string | undefined {
   const unit = graph.units.find(({ op }) => op === 'per_layer_join');
   return unit?.op === 'per_layer_join' ? unit.rows : undefined;
 }
 
-/** The rows that a graph wants streamed; undefined where it wants none. */
+/** Streamed rows for a graph; undefined when it has no such table. */
 export function streamedRowsOf(
   file: ModelFile,
   graph: Graph,
@@ -90,9 +91,9 @@ export class StreamedRows implements StreamedPlace {
   }
 
   /**
-   * Puts the rows of a step's tokens to where its kernels read them.
-   * @param ids of its tokens, in order; one call at a time
-   * @throws EngineError `model_unreadable`, when no read is on its way any more
+   * Loads the rows of a step's tokens into the GPU buffers. One call at a time.
+   * @param ids token ids of the step, in order
+   * @throws EngineError `model_unreadable`, when all reads have ended
    */
   async fill(ids: Uint32Array): Promise<void> {
     const rows = await this.#rows(ids);
@@ -105,7 +106,7 @@ export class StreamedRows implements StreamedPlace {
     if (scales) this.#queue.writeBuffer(this.scales, 0, scales);
   }
 
-  /** In the file's encoding, for each id; those that are not in memory are read at once. */
+  /** Rows in the file's encoding, one for each id; uncached rows are read concurrently. */
   async #rows(ids: Uint32Array): Promise<readonly Uint8Array[]> {
     const found = new Map<number, Uint8Array>();
     const missing: number[] = [];
@@ -128,7 +129,7 @@ export class StreamedRows implements StreamedPlace {
       }
     };
     const readers = Array.from({ length: Math.min(readsAtOnce, missing.length) }, readSome);
-    // All of them, also when one fails: whoever closes the file must not do so below a read.
+    // Waits for all reads even if one fails, because the file must not be closed during a read.
     const ended = await Promise.allSettled(readers);
     const fault = ended.find((one) => one.status === 'rejected');
     for (const id of missing) {
@@ -144,7 +145,7 @@ export class StreamedRows implements StreamedPlace {
     if (id >= rowsOf(info)) throw new RangeError(`token ${id} has no row`);
     const row = await this.#file.readRows(info, id, 1, new Uint8Array(bytesOfRow(info)));
     if (row.length === bytesOfRow(info)) return row;
-    throw new Error(`${row.length} of ${bytesOfRow(info)} bytes came`);
+    throw new Error(`${row.length} of ${bytesOfRow(info)} bytes were read`);
   }
 
   #unreadable(cause: unknown): EngineError {

@@ -1,17 +1,17 @@
 import { raceTimeout } from '../util/race-timeout.ts';
 import type { Sequence } from './sequence.ts';
 
-/** How long steps wait for the constraint of an answer, and with them all other answers that share them. */
+/** Time that steps may wait for a sequence's constraint. All sequences in the step wait with it. */
 export interface ConstraintLimits {
-  /** Altogether, before it is as good as used up. */
+  /** Maximum wait budget. */
   readonly patienceMs: number;
-  /** What each token of the answer gives back of it. */
+  /** Budget regained for each output token. */
   readonly regainMs: number;
 }
 
 const usualLimits: ConstraintLimits = { patienceMs: 100, regainMs: 10 };
 
-/** Sequences whose constraints take long: they hold nothing on the GPU until they are told what may follow. */
+/** Sequences whose constraints are slow: they hold no GPU resources until their mask is available. */
 export class Thinking {
   readonly #limits: ConstraintLimits;
   readonly #now: () => number;
@@ -27,7 +27,7 @@ export class Thinking {
     return this.#thinking.size;
   }
 
-  /** False when `ready` did not come in the time that the sequence may take from others. */
+  /** Waits for `ready` within the sequence's remaining budget; returns false when it took longer. */
   async inTime(sequence: Sequence, ready: Promise<void>): Promise<boolean> {
     const { patienceMs, regainMs } = this.#limits;
     const allowed = Math.min(patienceMs, (this.#left.get(sequence) ?? patienceMs) + regainMs);
@@ -39,19 +39,22 @@ export class Thinking {
     }
   }
 
-  /** Until its constraint has answered, with a mask or a failure. @returns false when it was removed meanwhile */
+  /**
+   * Waits until the sequence's constraint has answered or failed. @returns false when the sequence was removed
+   * meanwhile
+   */
   async wait(sequence: Sequence): Promise<boolean> {
     this.#thinking.add(sequence);
     await Promise.allSettled([sequence.asked?.mask]);
     return this.remove(sequence);
   }
 
-  /** False when it was not here. */
+  /** Returns false when the sequence was not waiting. */
   remove(sequence: Sequence): boolean {
     return this.#thinking.delete(sequence);
   }
 
-  /** Removes all of them. */
+  /** Removes and returns all sequences. */
   clear(): Sequence[] {
     const all = [...this.#thinking];
     this.#thinking.clear();

@@ -1,4 +1,4 @@
-/** Measures, on the adapter itself and on the model's own weights, which kernels a product should run as. */
+/** Measures which kernels are fastest for a model's products, on the actual adapter and weights. */
 import { packParams } from '../../kernels/define.ts';
 import { type MatmulFamily, matmulFamilies, type MatmulOption } from '../../kernels/matmul.ts';
 import type { Gpu } from './gpu/device.ts';
@@ -21,17 +21,17 @@ interface Task {
   readonly flops: number;
 }
 
-/** Tokens that stand for "any number". */
+/** Token count that represents "any number". */
 const manyTokens = 64;
 const rounds = 5;
-/** A round is long enough to be measured: at least so many ms, by repeating the dispatch. */
+/** Minimum duration of a round in ms, reached by repeating the dispatch. */
 const roundMs = 1;
 const mostRepeats = 64;
-/** Recorded for a kernel that does not compile here, or whose result was wrong. */
+/** Recorded for a kernel that does not compile on this adapter or gives wrong results. */
 const wrongMs = 1e9;
-/** Less than any clock here can tell. */
+/** Below the resolution of any clock. */
 const leastMs = 1e-6;
-/** Mean squared error of one kernel against another, as a part of the power: rounding to 8 bits makes 3e-5. */
+/** Largest mean squared error between two kernels, relative to the signal power; 8-bit rounding causes 3e-5. */
 const nearEnough = 1e-3;
 
 interface Candidate {
@@ -39,7 +39,9 @@ interface Candidate {
   readonly option: MatmulOption;
 }
 
-/** A measurement to make: kernels for one product and class, by turns. The first is the likely one. */
+/**
+ * A measurement to make: the candidate kernels for one product and row-count class. The default candidate is first.
+ */
 interface Question {
   readonly task: Task;
   readonly upTo: number;
@@ -47,7 +49,7 @@ interface Question {
 }
 
 /**
- * Families differ in the order of their sums, so a model runs on one; its heaviest product of each format decides
+ * Kernel families differ in summation order, so a model uses a single one. The largest product of each format decides
  * which, at one token and at many.
  */
 function familyQuestions(families: readonly MatmulFamily[], tasks: readonly Task[]): Question[] {
@@ -64,7 +66,7 @@ function familyQuestions(families: readonly MatmulFamily[], tasks: readonly Task
   );
 }
 
-/** Heavy products first. */
+/** Largest products first. */
 function optionQuestions(family: MatmulFamily, tasks: readonly Task[]): Question[] {
   return tasks.toReversed().flatMap((task) =>
     family
@@ -81,7 +83,7 @@ function optionQuestions(family: MatmulFamily, tasks: readonly Task[]): Question
 const isOpen = (tuning: Tuning, { task, upTo, candidates }: Question): boolean =>
   candidates.some(({ family, option }) => !tuning.has(family, task.part, upTo, option));
 
-/** The family that a model of these products runs on. */
+/** The kernel family for a model with these products. */
 export function familyOf(
   { gpu }: Pick<Bench, 'gpu'>,
   stacks: ReadonlyMap<string, WeightStack>,
@@ -91,7 +93,7 @@ export function familyOf(
   return tuning.family(matmulFamilies(gpu.caps, tuning.int8), products);
 }
 
-/** True when nothing about the products of a graph is left to measure. */
+/** True when every product of the graph is measured. */
 export function isMeasured(
   bench: Pick<Bench, 'gpu'>,
   graph: Graph,
@@ -105,9 +107,9 @@ export function isMeasured(
 }
 
 /**
- * Fills in what `tuning` does not know yet about the products of a graph, as long as `budgetMs` lasts. Writes
- * rubbish into the activations, so nothing may run beside it.
- * @returns how many kernels were measured, and whether the budget sufficed
+ * Makes the missing measurements of a graph's products until `budgetMs` is used up. Overwrites activations, so
+ * nothing else may run meanwhile.
+ * @returns the number of measured kernels, and whether all measurements were made
  */
 export async function tune(
   bench: Bench,
@@ -142,7 +144,7 @@ export async function tune(
   return { measured, complete };
 }
 
-/** A task for every different product, the lightest first. */
+/** One task for every distinct product, smallest first. */
 function tasksOf(graph: Graph, stacks: ReadonlyMap<string, WeightStack>): Task[] {
   const tasks = new Map<string, Task>();
   for (const unit of graph.units) {
@@ -155,8 +157,8 @@ function tasksOf(graph: Graph, stacks: ReadonlyMap<string, WeightStack>): Task[]
 }
 
 /**
- * Times the candidates by turns, so that what else the machine does hits them alike; keeps the best round of each.
- * They run without what products do besides (norms, biases), which is little beside the product.
+ * Times the candidates in alternation, so that other load on the machine affects them alike, and keeps each one's
+ * best round. Norms and biases are left out, because they take little time compared to the product.
  */
 async function measure(
   bench: Bench,
@@ -179,7 +181,7 @@ async function measure(
   const runs: { candidate: Candidate; encode: (pass: GPUComputePassEncoder) => void; best: number }[] = [];
   let expected: Float32Array | undefined;
   for (const candidate of candidates) {
-    // One that this driver refuses, or gets wrong, must neither stop the start nor be chosen for its speed.
+    // A kernel that the driver rejects, or that gives wrong results, must neither abort start-up nor be selected.
     try {
       const encode = await encoderFor(bench, task, tokens, candidate.option);
       device.queue.writeBuffer(y, 0, nothing);
@@ -216,7 +218,7 @@ async function measure(
   return runs.length;
 }
 
-/** Compiles and binds an option; what comes back puts one run of it into a pass. */
+/** Compiles and binds an option; returns a function that adds one run of it to a pass. */
 async function encoderFor(
   { gpu, memory, pipelines }: Bench,
   { unit, part }: Task,
@@ -277,12 +279,12 @@ async function encoderFor(
   };
 }
 
-/** Values of either sign that differ from token to token and column to column. */
+/** Values of both signs that differ between tokens and columns. */
 function sawtooth(count: number): Float32Array<ArrayBuffer> {
   return Float32Array.from({ length: count }, (_, i) => ((i * 37) % 101) / 50 - 1);
 }
 
-/** Compares what a product writes of its rows; a value that is not a number is far from everything. */
+/** Compares the output rows of a product; NaN never compares as near. */
 function isNear(
   got: Float32Array,
   expected: Float32Array,

@@ -3,13 +3,13 @@ import type { Store, WgslSources } from './platform.ts';
 import type { Times } from './tuning.ts';
 import type { Gpu } from './gpu/device.ts';
 
-/** What tells one adapter from another; a driver's own name for itself is not enough. */
+/** The properties that distinguish adapters; the driver's own name is not sufficient. */
 type Fingerprinted = Pick<Gpu, 'facts' | 'caps' | 'model'>;
 
-/** The kernels whose speed was measured: when their text changes, so may the choice. */
+/** True for sources of measured kernels: when their text changes, measurements are repeated. */
 const isProduct = (path: string): boolean => /^(matmul|matvec|lib\/)/.test(path);
 
-/** FNV-1a, 32 bits: tells texts apart, nothing more. */
+/** FNV-1a, 32 bits; not cryptographic. */
 function fingerprint(texts: Iterable<string>): string {
   let hash = 0x811c9dc5;
   for (const text of texts) {
@@ -19,7 +19,9 @@ function fingerprint(texts: Iterable<string>): string {
   return (hash >>> 0).toString(16).padStart(8, '0');
 }
 
-/** What was measured with this adapter, driver and these kernels; empty when nothing was, or the file is damaged. */
+/**
+ * Loads the measurements for this adapter, driver and kernel text; empty when there are none or the file is damaged.
+ */
 export async function loadTimes(
   store: Store,
   adapter: Fingerprinted,

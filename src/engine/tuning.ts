@@ -2,7 +2,7 @@ import { type Variant, variantKey } from '../../kernels/assemble.ts';
 import type { Kernel } from '../../kernels/define.ts';
 import type { MatmulFamily, MatmulOption, MatmulParams } from '../../kernels/matmul.ts';
 
-/** One matrix of weights as a kernel sees it. */
+/** Weight matrix dimensions as a kernel sees them. */
 export interface Product {
   readonly format: string;
   readonly rows: number;
@@ -10,7 +10,7 @@ export interface Product {
   readonly blocks: number;
 }
 
-/** GPU ms of an option at one product and class; what a tuning file holds. */
+/** GPU time in ms for each product and option; the content of a tuning file. */
 export type Times = Record<string, Record<string, number>>;
 
 export interface ChosenMatmul {
@@ -21,10 +21,13 @@ export interface ChosenMatmul {
   readonly promptOnly?: boolean;
 }
 
-/** An option must be so much faster than the one before it: less is noise. */
+/**
+ * An option is preferred only if its time is below this fraction of the previous one's; smaller differences are
+ * noise.
+ */
 const worthwhile = 0.97;
 
-/** What decoding and prompts run at. */
+/** Row counts of decoding and of prompts. */
 export const comparedCounts = [1, Number.POSITIVE_INFINITY];
 
 export const optionKey = ({ kernel, variant }: MatmulOption): string => variantKey(kernel.source, variant);
@@ -32,10 +35,10 @@ export const optionKey = ({ kernel, variant }: MatmulOption): string => variantK
 export const productKey = ({ format, rows, blocks }: Product, upTo: number): string =>
   `${format} ${rows}x${blocks * 32} up to ${Number.isFinite(upTo) ? upTo : 'any'}`;
 
-/** Which kernel a product runs as: by what was measured on this adapter, else the likely one. */
+/** Chooses the kernel of a product: by measurements on this adapter, else the default. */
 export class Tuning {
   readonly times: Times;
-  /** Activations may be rounded to 8 bits. */
+  /** True when activations may be rounded to 8 bits. */
   readonly int8: boolean;
 
   constructor(times: Times = {}, { int8 = false } = {}) {
@@ -43,14 +46,14 @@ export class Tuning {
     this.int8 = int8;
   }
 
-  /** The same without rounding. */
+  /** The same tuning without 8-bit rounding. */
   exact(): Tuning {
     return new Tuning(this.times);
   }
 
   /**
-   * The faster of the families, on those of a model's products that were measured in each; the first when none was.
-   * Two families are compared at one token and at many.
+   * The fastest family over a model's products measured in each, compared at one token and at many; the first family
+   * when nothing was measured.
    */
   family(families: readonly MatmulFamily[], products: readonly Product[]): MatmulFamily {
     const keys = new Set(products.flatMap((one) => comparedCounts.map((upTo) => productKey(one, upTo))));
@@ -72,7 +75,7 @@ export class Tuning {
     return best;
   }
 
-  /** @param unbounded f16 may not hold the activations */
+  /** @param unbounded activations may exceed f16 */
   choose(family: MatmulFamily, product: Product, unbounded = false): ChosenMatmul[] {
     return family.classes(product.format).map(({ upTo, options: all, promptOnly = false }) => {
       const options = unbounded ? all.filter(({ variant }) => variant['F16'] !== true) : all;

@@ -1,26 +1,26 @@
 import type { Speculation } from './draft-policy.ts';
 import type { Tokenizer, ChatTemplate } from './tokenizer/types.ts';
 
-/** What weights can be quantised to while they are loaded. */
+/** Types that weights can be quantized to while they are loaded. */
 export const quantizeTypes = ['Q8_0', 'Q4_0', 'Q4_K'] as const;
 export type QuantizeType = (typeof quantizeTypes)[number];
 
-/** Every member is optional on the wires; the planes fill the defaults and check the ranges. */
+/** Sampling parameters. All members are optional on the wires; the HTTP planes fill in defaults and check ranges. */
 export interface Sampling {
   /** 0 is greedy. */
   temperature: number;
-  /** 0 keeps all. */
+  /** 0 keeps all tokens. */
   topK: number;
-  /** 1 keeps all. */
+  /** 1 keeps all tokens. */
   topP: number;
-  /** 0 keeps all; otherwise the least probability as a part of the greatest. */
+  /** 0 keeps all tokens; otherwise the minimum probability relative to the most likely token. */
   minP: number;
-  /** 1 is off (llama.cpp's and Ollama's repeat_penalty, over prompt and answer). */
+  /** 1 is off. Same as `repeat_penalty` of llama.cpp and Ollama, over prompt and output. */
   repetitionPenalty: number;
-  /** 0 is off (OpenAI's, over the answer). */
+  /** 0 is off. Same as in the OpenAI API, over the output. */
   presencePenalty: number;
   frequencyPenalty: number;
-  /** Token id to the amount added to its logit; -100 bans, 100 forces. */
+  /** Token id to the amount added to its logit; -100 bans a token, 100 forces it. */
   logitBias: ReadonlyMap<number, number>;
   /** 32-bit. The same seed and request give the same text. */
   seed: number;
@@ -38,67 +38,68 @@ export const greedy: Sampling = {
   seed: 0,
 };
 
-/** What may stand next in one answer, token by token: a grammar, as the scheduler sees it. */
+/** Constrains which tokens may come next in one output: a grammar, as the scheduler sees it. */
 export interface Constraint {
   /**
-   * The tokens that may follow, a bit each: [ceil(vocabulary / 32)]; undefined: any. Called once for every token to be
-   * drawn, in order; again with nothing accepted where a drawn token was dropped.
-   * @param accepted what was drawn since the last call
+   * Resolves with the tokens that may come next, one bit each: [ceil(vocabulary / 32)]; undefined when all may.
+   * Called once for every token to be sampled, in order; again with nothing accepted when a sampled token was
+   * dropped.
+   * @param accepted tokens sampled since the last call
    */
   next(accepted: readonly number[]): Promise<Uint32Array | undefined>;
-  /** The answer is over, whatever the reason. */
+  /** Releases the constraint. Called at the end of the request, for any reason. */
   close(): void;
 }
 
 export interface GenerateRequest {
   /** At least one token. */
   prompt: readonly number[];
-  /** At least 1; with `promptLogprobs` at least 0. */
+  /** At least 1; at least 0 with `promptLogprobs`. */
   maxTokens: number;
   sampling: Sampling;
-  /** Texts that end the answer and are not part of it; they may span tokens. */
+  /** Strings that end the output and are not part of it; they may span tokens. */
   stop: readonly string[];
-  /** Only tokens that it allows are drawn. The engine closes it at the end of a request that it took. */
+  /** Limits which tokens are sampled. The engine closes it at the end of an accepted request. */
   constraint?: Constraint;
   /**
-   * Report the log probability of each token, and of so many of the likeliest ones (0 to 20): of the model's own
-   * distribution, before temperature, bias, penalties and constraint.
+   * Report the log probability of each token and of this many of the most likely tokens (0 to 20), under the model's
+   * own distribution: before temperature, bias, penalties and constraint.
    */
   logprobs?: number;
   /**
-   * With `logprobs`: of the distribution that tokens are drawn from, after bias, penalties, constraint, temperature and
-   * cuts, instead. Tokens that cannot be drawn are not among the likeliest; where fewer are left, fewer are reported.
+   * With `logprobs`: report the distribution that tokens are sampled from instead, after bias, penalties, constraint,
+   * temperature and top-k/top-p/min-p. Tokens that cannot be sampled are left out, so fewer may be reported.
    */
   postSampling?: boolean;
-  /** With `logprobs`: also of the prompt's tokens, on the first event. */
+  /** With `logprobs`: also report the prompt's tokens, on the first event. */
   promptLogprobs?: boolean;
-  /** Report how far the prompt is evaluated, in `prompt` events before the first text. */
+  /** Report the progress of prompt evaluation in `prompt` events before the first text. */
   progress?: boolean;
-  /** Control tokens whose text belongs to the answer: what a parser of tool calls looks for. */
+  /** Control tokens whose text is included in the output, for parsers of tool calls. */
   visible?: ReadonlySet<number>;
-  /** Go on after the model's end token. */
+  /** Continue after the model's end token. */
   ignoreEnd?: boolean;
   signal?: AbortSignal;
 }
 
-/** Natural logarithms. */
+/** Log probabilities (natural logarithm) of one token. */
 export interface TokenLogprob {
   readonly id: number;
   readonly logprob: number;
-  /** The likeliest tokens, the likeliest first; as many as the request asks for. */
+  /** The most likely tokens in descending order, as many as the request asks for. */
   readonly top: readonly { readonly id: number; readonly logprob: number }[];
 }
 
 export interface EmbedRequest {
-  /** Token ids of each text, with the special tokens that the model wants; each of 1 to `contextLength`. */
+  /** Token ids of each text, including the special tokens the model requires; each of 1 to `contextLength` tokens. */
   inputs: readonly (readonly number[])[];
-  /** Only so many of the first elements, at most the model's `embeddingDimensions`; the default is all. */
+  /** Number of leading elements to keep, at most the model's `embeddingDimensions`; the default is all. */
   dimensions?: number;
   signal?: AbortSignal;
 }
 
 export interface Embeddings {
-  /** In the order of the inputs, each of unit length. */
+  /** In input order, normalized to unit length. */
   embeddings: Float32Array[];
   promptTokens: number;
 }
@@ -115,29 +116,29 @@ export interface Timings {
 export interface Usage {
   prompt_tokens: number;
   completion_tokens: number;
-  /** Part of the prompt that was taken from the prefix cache. */
+  /** Prompt tokens taken from the prefix cache. */
   cached_tokens: number;
 }
 
 /**
- * With `progress` alone: once when the prompt's evaluation begins, and after each step of it. Where all is `processed`,
- * the first token follows.
+ * Progress of prompt evaluation, sent only with `progress`: once at the start, and after each step. The first token
+ * follows when all tokens are `processed`.
  */
 export interface PromptProgress {
   type: 'prompt';
-  /** Prompt tokens that are evaluated, those of the prefix cache among them. */
+  /** Prompt tokens evaluated so far, including those from the prefix cache. */
   processed: number;
-  /** Prompt tokens that came from the prefix cache; at the end of the prompt what `usage` says. */
+  /** Prompt tokens from the prefix cache; at the end of the prompt the same number as in `usage`. */
   cached: number;
-  /** Milliseconds since the evaluation began. */
+  /** Milliseconds since the evaluation started. */
   ms: number;
 }
 
 export type GenerationEvent =
   /**
-   * Certain text: never a part of a character or of a stop text. `ids` are the tokens consumed since the last event;
-   * `logprobs` has an entry for each of them where the request asks for it. `prompt` is on the first event alone: an
-   * entry for each token of the prompt, null for the first, which nothing stands before.
+   * Final text, which never ends inside a character or a stop string. `ids` are the tokens consumed since the last
+   * event; `logprobs` has an entry for each of them when requested. `prompt` is only set on the first event: an entry
+   * for each token of the prompt, null for the first token, which has no predecessor.
    */
   | {
       type: 'text';
@@ -150,32 +151,32 @@ export type GenerationEvent =
   | {
       type: 'end';
       finishReason: FinishReason;
-      /** The stop text that ended the answer; absent where the model ended it, or the limit. */
+      /** The stop string that ended the output; undefined when the model or a limit ended it. */
       stopText?: string;
       usage: Usage;
       timings: Timings;
     };
 
 export interface ModelInfo {
-  /** What `/v1/models` calls it. */
+  /** Id of the model in `/v1/models`. */
   id: string;
   architecture: string;
-  /** What it is for. */
+  /** Purpose of the model. */
   kind: 'generate' | 'embed';
-  /** Elements of an embedding, of a model that makes them. */
+  /** Elements of an embedding; only for embedding models. */
   embeddingDimensions?: number;
   parameters: number;
   /** The type that holds most of the weights, for example `Q8_0`. */
   quantization: string;
-  /** Tokens a sequence may hold here (prompt and answer). */
+  /** Maximum tokens of a sequence in this engine, prompt and output. */
   contextLength: number;
-  /** Tokens the model was trained for. */
+  /** Context length in training. */
   trainedContextLength: number;
   vocabSize: number;
-  /** `sha256:<hex>` over architecture and tensors, whatever container they came in. */
+  /** `sha256:<hex>` over architecture and tensors, independent of the container. */
   digest: string;
   sizeBytes: number;
-  /** Limits or origin that a user should hear at start-up; from `general.description`. */
+  /** Limitations or origin of the model, shown at start-up; from `general.description`. */
   description?: string;
 }
 
@@ -188,52 +189,52 @@ export interface AdapterFacts {
 }
 
 export interface EngineStats {
-  /** Sequences that may share a step. */
+  /** Most concurrent sequences. */
   slots: number;
   running: number;
   queued: number;
   completions: number;
-  /** Texts embedded. */
+  /** Number of embedded texts. */
   embeddings: number;
   promptTokens: number;
   completionTokens: number;
-  /** Part of `promptTokens` that was not computed again. */
+  /** Part of `promptTokens` taken from the prefix cache. */
   cachedTokens: number;
   deviceLosses: number;
-  /** Pages of the KV cache: free, and kept for later prompts; running sequences have the rest. */
+  /** Pages of the KV cache: free, and cached for later prompts; running sequences use the rest. */
   pages: { total: number; free: number; cached: number };
-  /** Sequences that wait for their reader, without a place on the GPU. */
+  /** Sequences paused because their reader does not read; they hold no slot. */
   parked: number;
-  /** Times that a running sequence had to give its place back for lack of pages. */
+  /** Number of times a running sequence was preempted for lack of pages. */
   preemptions: number;
-  /** Guessed tokens that steps verified, and those of them that became part of an answer. */
+  /** Draft tokens that were verified, and those that were accepted into an output. */
   speculation: {
     drafted: number;
     accepted: number;
-    /** Of those, what the draft model guessed; absent without one. */
+    /** The part drafted by the draft model; undefined without one. */
     draft?: { model: string; drafted: number; accepted: number };
   };
 }
 
-/** One resident model on one device. */
+/** A loaded model on one device. */
 export interface Engine {
   readonly model: ModelInfo;
   readonly adapter: AdapterFacts;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
   /**
-   * Queues a request. Refusals throw `EngineError` at once (before the first event): `queue_full`,
+   * Queues a request. Rejected requests throw `EngineError` at once, before the first event: `queue_full`,
    * `context_length_exceeded`, `device_lost`, `shutting_down`. Leaving the loop or aborting `signal` stops the
-   * generation within a token. An aborted generation throws the signal's reason.
+   * generation within one token. An aborted generation throws the signal's reason.
    */
   generate(request: GenerateRequest): AsyncIterable<GenerationEvent>;
   /**
-   * One vector for each text, of a model for embeddings. Rejects like `generate`, and with `invalid_request` where the
-   * model generates; with the signal's reason when it aborts.
+   * Computes one vector for each text with an embedding model. Rejects like `generate`; with `invalid_request` when
+   * the model generates text; and with the signal's reason when it aborts.
    */
   embed(request: EmbedRequest): Promise<Embeddings>;
   stats(): EngineStats;
-  /** Aborts what runs, releases the device. Resolves within `graceMs` also when the device hangs. */
+  /** Aborts all requests and releases the device. Resolves within `graceMs` even if the device hangs. */
   close(graceMs?: number): Promise<void>;
 }
 
@@ -246,12 +247,12 @@ export type EngineErrorCode =
   | 'model_too_large'
   | 'unsupported_model'
   | 'broken_model'
-  /** The model's file could not be read any more in the middle of a request. */
+  /** Reading the model file failed during a request. */
   | 'model_unreadable'
   | 'invalid_request'
-  /** The request's constraint broke, or allows nothing that the model can write. */
+  /** The request's constraint failed, or allows no token that the model can produce. */
   | 'constraint_failed'
-  /** Nobody read the answer for too long. */
+  /** The client did not read the output for too long. */
   | 'reader_stalled';
 
 export class EngineError extends Error {
@@ -265,7 +266,7 @@ export class EngineError extends Error {
 
 export interface LoadProgress {
   stage: 'open' | 'weights' | 'measure' | 'pipelines' | 'warm-up';
-  /** Bytes, measurements or pipelines. */
+  /** Bytes, measurements or pipelines, depending on the stage. */
   done: number;
   total: number;
 }
@@ -273,29 +274,29 @@ export interface LoadProgress {
 export interface EngineOptions {
   /** Path or URL of the model, or `hf:OWNER/NAME[:FILE][@REVISION]`. */
   model: string;
-  /** Quantise matrices that are stored in 16 or 32 bits while they are loaded. */
+  /** Type to quantize matrices to while loading, when they are stored in 16 or 32 bits. */
   quantize?: QuantizeType;
-  /** A part of the adapter's name. */
+  /** Part of the adapter's name. */
   adapter?: string;
-  /** Tokens a sequence may hold; the default is the model's own, at most what the memory budget allows. */
+  /** Most tokens of a sequence; the default is the model's own limit, reduced to fit the memory budget. */
   context?: number;
-  /** Sequences that share a step. */
+  /** Most concurrent sequences. */
   parallel?: number;
-  /** Requests that may wait beyond those. */
+  /** Most requests that wait in addition to the running ones. */
   queue?: number;
-  /** Answer tokens that may wait for their reader before the sequence has to wait for him; the default is 512. */
+  /** Output tokens that a client may leave unread before its sequence is paused; the default is 512. */
   unreadTokens?: number;
-  /** How long a sequence waits for its reader to read on; the default is 60,000. */
+  /** How long a paused sequence waits for its client to read; the default is 60,000. */
   readerPatienceMs?: number;
-  /** For keys and values; the default is what full contexts of all sequences take, as far as the memory goes. */
+  /** Bytes for keys and values; the default holds full contexts of all sequences, as far as memory allows. */
   kvCacheBytes?: number;
-  /** Guessed tokens, verified several a step; the default `auto` guesses where it pays. */
+  /** Speculative decoding; the default `auto` drafts where it pays off. */
   speculation?: Speculation;
-  /** Path or URL of a smaller model of the same family, which guesses beside what stands in the text. */
+  /** Path or URL of a draft model: a smaller model of the same family, used in addition to prompt lookup. */
   draft?: string;
-  /** Never round activations to 8 bits, however much faster. */
+  /** Never round activations to 8 bits, even where that is faster. */
   exact?: boolean;
-  /** Measure the built-in kernels anew, whatever was measured on this adapter before. */
+  /** Measure the built-in kernels again, ignoring earlier measurements on this adapter. */
   retune?: boolean;
   onProgress?: (progress: LoadProgress) => void;
   onNotice?: (message: string) => void;

@@ -1,4 +1,4 @@
-/** What the parts of a model cost, whichever kernel computes them. */
+/** Operation and byte counts of graph units, independent of the kernels that compute them. */
 import { blockColumns, quantBytes, scaleBytes, weightFormats } from '../../kernels/formats.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { columnsOf, rowsOf } from './formats/rows.ts';
@@ -7,15 +7,15 @@ import { type Graph, layerShape } from './graph.ts';
 type Unit = Graph['units'][number];
 type Tensors = ModelFile['tensors'];
 
-/** One sequence's share of a step. */
+/** The part of a step that belongs to one sequence. */
 export interface StepShape {
   readonly tokens: number;
-  /** Position of the first of them. */
+  /** Position of the first token. */
   readonly position: number;
   readonly samples: number;
 }
 
-/** What a unit must at least do and move, whatever the kernel: each byte counts once a step. */
+/** Lower bounds for a unit, independent of the kernel: each byte counts once for each step. */
 export interface Cost {
   readonly flops: number;
   readonly weightBytes: number;
@@ -26,14 +26,14 @@ export interface Cost {
 interface Matrix {
   readonly rows: number;
   readonly columns: number;
-  /** As it lies on the GPU. */
+  /** Bytes in the GPU layout. */
   readonly bytes: number;
 }
 
 const word = 4; // activations are f32
 const half = 2; // the KV cache is f16
 
-/** Flops (a multiply-add is two) and bytes of one unit in one step. */
+/** Flops (a multiply-add counts as two) and bytes of one unit in one step. */
 export function unitCost(unit: Unit, { shape }: Graph, tensors: Tensors, step: StepShape): Cost {
   const { width, vocabulary, experts, layerInput = 0, layers } = shape;
   const layer = layerShape(shape, unit.nodes[0]?.layer);
@@ -87,7 +87,7 @@ export function unitCost(unit: Unit, { shape }: Graph, tensors: Tensors, step: S
     case 'norm_add':
       return cost(5 * tokens * width, 3 * tokens * width, { weightBytes: width * word });
     case 'attention': {
-      // Token i sees position + i + 1 keys, or a window; its own share of the cache is read once a tile at best.
+      // Token i attends to position + i + 1 keys, or to a window; at best, the cache is read once for each tile.
       const window = unit.window || Number.POSITIVE_INFINITY;
       const keys = tokens * Math.min(position + (tokens + 1) / 2, window);
       return cost(4 * heads * headDim * keys, 2 * tokens * heads * headDim, {
@@ -110,7 +110,7 @@ export function unitCost(unit: Unit, { shape }: Graph, tensors: Tensors, step: S
     }
     case 'delta_net': {
       const { keyHeads, valueHeads, keyDim, valueDim } = unit;
-      // The state decays, is read twice and written once for every token; once a step it comes and goes.
+      // The state decays, is read twice and written once for every token; it is loaded and stored once for each step.
       const state = valueHeads * keyDim * valueDim;
       const values = 2 * keyHeads * keyDim + 2 * valueHeads * valueDim;
       return cost(tokens * 7 * state, tokens * values, { cacheBytes: 2 * state * word });
@@ -124,7 +124,7 @@ export function unitCost(unit: Unit, { shape }: Graph, tensors: Tensors, step: S
       const { used = 0, count = 1 } = experts ?? {};
       const { rows, columns, bytes } = matrixOf(tensors, unit.weight);
       const each = rows / count;
-      // Of tokens that choose without regard to each other.
+      // Expected number of distinct experts when tokens choose independently.
       const read = count * (1 - (1 - used / count) ** tokens);
       return cost(2 * tokens * used * each * columns, tokens * used * (each + columns), {
         weightBytes: (bytes / count) * read,

@@ -1,15 +1,15 @@
-/** Rows out of a stack of weights, as bindings. */
+/** Binds row ranges of stacked weights. */
 import { scaleBytes, weightFormat } from '../../kernels/formats.ts';
 import type { Bound, PlanContext } from './plan-context.ts';
 import type { WeightPart, WeightStack } from './weights.ts';
 
-/** A part whose buffers may be ranges of larger ones. */
+/** A weight part whose buffers may be ranges of larger buffers. */
 export interface SlicedPart extends Omit<WeightPart, 'quants' | 'scales'> {
   readonly quants: Bound;
   readonly scales: Bound;
 }
 
-/** The parts of a stack, or of `rows` rows of it from `first` on. */
+/** The parts of a stack, or of `rows` of its rows from `first` on. */
 export function partsOf(
   context: PlanContext,
   { parts }: WeightStack,
@@ -44,11 +44,11 @@ export function partsOf(
   });
 }
 
-/** Bytes of a buffer, from a whole word on, as a binding: a view where WebGPU allows one at that offset, else a copy. */
+/** Binds a byte range of a buffer: in place when WebGPU allows a binding at that offset, otherwise as a copy. */
 export function rangeOf(context: PlanContext, buffer: GPUBuffer, offset: number, size: number): Bound {
   const { device } = context.gpu;
   if (offset % device.limits.minStorageBufferOffsetAlignment === 0) {
-    // Buffers are whole 16-byte words, and shaders read quants as such.
+    // Buffers have whole 16-byte words, and shaders read quants as such.
     return { buffer, offset, size: Math.ceil(size / 16) * 16 };
   }
   const copy = context.pool.storage(`${buffer.label}@${offset}`, size);

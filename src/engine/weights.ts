@@ -20,12 +20,12 @@ import { refuseNotFinite } from './finite.ts';
 import type { Graph, Unit } from './graph.ts';
 import { repack, RepackMemory } from './repack.ts';
 
-/** Rows of one matrix, or of several of one type laid below each other, in one pair of buffers. */
+/** Rows of one matrix, or of several stacked matrices of one type, in one pair of buffers. */
 export interface WeightPart {
   readonly format: string;
   readonly quants: GPUBuffer;
   readonly scales: GPUBuffer;
-  /** First row of the whole stack that this part holds. */
+  /** Index in the stack of this part's first row. */
   readonly firstRow: number;
   readonly rows: number;
   readonly blocks: number;
@@ -39,7 +39,7 @@ export interface AllocatedStack extends WeightStack {
   readonly planned: readonly PlannedPart[];
 }
 
-/** Where a stack's rows come from, before anything is allocated. */
+/** Source rows of a part, before anything is allocated. */
 interface PlannedPart {
   readonly type: TensorType;
   readonly sources: { tensor: TensorInfo; firstRow: number; rows: number }[];
@@ -50,7 +50,7 @@ interface PlannedPart {
 
 export const stackKey = (names: readonly string[]): string => names.join('+');
 
-/** Every stack of the graph: matrices of a product together, the embedding table once. */
+/** Every stack of the graph: the matrices of each product together, the embedding table once. */
 export function stacksOf(graph: Graph): string[][] {
   const stacks = new Map<string, string[]>();
   for (const unit of graph.units) {
@@ -66,7 +66,7 @@ function matricesOf(unit: Unit): string[] {
   return unit.op === 'position_embed' && unit.positions !== undefined ? [unit.positions] : [];
 }
 
-/** GPU bytes that the weights of a graph will take. */
+/** GPU bytes of the weights of a graph. */
 export function weightBytes(file: ModelFile, graph: Graph): number {
   const whole = viewed(file, graph.views);
   let bytes = 0;
@@ -84,7 +84,7 @@ function matrixOf(file: ModelFile, name: string) {
   const tensor = file.tensors.get(name);
   if (!tensor) throw new Error(`tensor ${name} is not in the file`);
   const columns = columnsOf(tensor);
-  // Matrices of experts lie one below the other, and each in one piece.
+  // Matrices of experts are stacked by rows; each must lie in one part.
   return {
     tensor,
     type: tensor.type,
@@ -123,24 +123,24 @@ function planStack(file: ModelFile, names: readonly string[], maxBytes: number):
   return parts;
 }
 
-/** Bytes read from the file at once: enough to keep the disk busy, little enough to hold twice. */
+/** Bytes read from the file at once: enough to keep the disk busy, few enough to hold two chunks in memory. */
 const chunkBytes = 8 << 20;
 
-/** Bytes handed to the driver before it must have taken them: it stages them, which would be a second copy. */
+/** Bytes written to the queue before waiting for the driver, which holds them in staging memory. */
 const stagedBytes = 32 << 20;
 
 const noWords = new Uint32Array(0);
 
-/** Streams matrices from the file to the GPU, a chunk of rows at a time. */
+/** Streams matrices from the file to the GPU in chunks of rows. */
 export class WeightLoader {
   readonly #file: ModelFile;
   readonly #pool: BufferPool;
   readonly #maxBindingBytes: number;
-  /** Bytes of matrices as they arrive. */
+  /** Called with the size of each loaded chunk of a matrix. */
   readonly #onBytes: (bytes: number) => void;
   readonly #memory = new RepackMemory();
   #staged = 0;
-  /** When the driver has taken what was staged up to the last submit. */
+  /** Resolves when the driver has taken everything staged up to the last submit. */
   #taken: Promise<unknown> = Promise.resolve();
 
   constructor(
@@ -154,7 +154,10 @@ export class WeightLoader {
     this.#onBytes = options.onBytes;
   }
 
-  /** Memory for a stack; `load` reads it. Apart, so that a model that does not fit fails before it is read. */
+  /**
+   * Allocates the buffers of a stack; `load` fills them. Separate, so that a model that does not fit fails before it
+   * is read.
+   */
   allocate(names: readonly string[]): AllocatedStack {
     const planned = planStack(this.#file, names, this.#maxBindingBytes);
     const parts = planned.map((part): WeightPart => {
@@ -172,7 +175,7 @@ export class WeightLoader {
     return { parts, planned };
   }
 
-  /** Reads stacks, one chunk ahead of what is being repacked: the disk never waits. */
+  /** Loads stacks, reading one chunk ahead of the one being repacked. */
   async load(stacks: Iterable<AllocatedStack>): Promise<void> {
     const chunks = [...stacks].flatMap(chunksOf);
     const most = chunks.reduce((bytes, chunk) => Math.max(bytes, chunk.bytes), 0);
@@ -192,12 +195,12 @@ export class WeightLoader {
         await this.#write(chunk, raw);
       }
     } finally {
-      // Whoever closes the file must not do so below a read.
+      // The file must not be closed during a read.
       await ahead?.catch(() => undefined);
     }
   }
 
-  /** One or several 1-D tensors, as f32, one after the other. */
+  /** Loads one or several 1-D tensors as consecutive f32 values. */
   async vector(names: readonly string[]): Promise<GPUBuffer> {
     const values: Float32Array[] = [];
     for (const name of names) values.push(await readVector(this.#file, name));
@@ -213,7 +216,7 @@ export class WeightLoader {
   }
 
   async #write({ filling, tensor, firstRow, rows }: Chunk, raw: Uint8Array): Promise<void> {
-    // Warm-up meets neither every expert nor every token.
+    // Warm-up does not touch every expert or token, so all values are checked here.
     refuseNotFinite(this.#file.name, tensor, raw, firstRow);
     const { part, type } = filling;
     const { quantBytesPerBlock, scaleGroup }: WeightFormat = weightFormats[type];
@@ -235,7 +238,7 @@ export class WeightLoader {
     if (this.#staged >= stagedBytes) {
       this.#staged = 0;
       queue.submit([]);
-      // What was staged before this: waiting for the last of it would leave the disk and the driver idle by turns.
+      // Waits for the previous batch only: waiting for the current one would make disk and driver idle in turn.
       await this.#taken;
       this.#taken = queue.onSubmittedWorkDone();
       this.#taken.catch(() => undefined); // awaited in its turn, or never
@@ -243,15 +246,15 @@ export class WeightLoader {
   }
 }
 
-/** How far a part is filled. */
+/** How far a part has been filled. */
 interface Filling {
   readonly part: WeightPart;
   readonly type: TensorType;
   /** First block of the next chunk. */
   block: number;
-  /** Byte of `scales` that the next chunk begins at. */
+  /** Byte offset in `scales` where the next chunk starts. */
   scalesAt: number;
-  /** A chunk may end within a group of scales: what it has of that group, which the next chunk writes again. */
+  /** When a chunk ends within a group of scales: the words of that group, which the next chunk completes. */
   begun: Uint32Array;
 }
 
@@ -279,13 +282,13 @@ function chunksOf({ parts, planned }: AllocatedStack): Chunk[] {
   });
 }
 
-/** Elements of a tensor; 0 where the file has none of that name. */
+/** Number of elements of a tensor; 0 when the file has no tensor of that name. */
 export const elementsOf = (file: ModelFile, name: string): number =>
   file.tensors.get(name)?.shape.reduce((product, extent) => product * extent, 1) ?? 0;
 
 /**
- * A tensor (norm weights, biases, RoPE factors, the rows of biases of experts) as f32, row by row.
- * @throws ModelFileError `bad_tensors`, `corrupt` for a value that is no number
+ * Reads a small tensor (norm weights, biases, RoPE factors, biases of experts) as f32, row by row.
+ * @throws ModelFileError `bad_tensors`; `corrupt` for an infinite or NaN value
  */
 export async function readVector(file: ModelFile, name: string): Promise<Float32Array> {
   const tensor = file.tensors.get(name);
@@ -302,7 +305,7 @@ export async function readVector(file: ModelFile, name: string): Promise<Float32
   return valuesOf(type, raw);
 }
 
-/** The values of a 1-D tensor by the bytes of its file. */
+/** Decodes the bytes of a float tensor. */
 export function valuesOf(type: FloatType, raw: Uint8Array): Float32Array<ArrayBuffer> {
   const values = new Float32Array(raw.length / tensorTypes[type].blockBytes);
   decodeFloats(type, raw, values);

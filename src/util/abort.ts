@@ -1,6 +1,6 @@
 /**
- * The outcome of the work, or at once the signal's reason as an error: also when the work never notices the signal, as on
- * a hung device. What becomes of the work after that is ignored.
+ * Resolves with the result of the work, or rejects with the signal's reason as soon as it aborts, even if the work
+ * ignores the signal, as on a hung device. The work's later outcome is ignored.
  */
 export async function unlessAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
   work.catch(() => undefined);

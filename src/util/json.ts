@@ -1,11 +1,11 @@
-/** A JSON object, as parsed: its members can be anything. */
+/** A parsed JSON object; its members can have any type. */
 export type Json = Readonly<Record<string, unknown>>;
 
-/** Whether a value is an object with members: neither null nor a list. */
+/** True for an object that is neither null nor an array. */
 export const isRecord = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** What a text says; `otherwise` where it is no JSON. */
+/** Parses JSON; returns `fallback` when the text is not valid JSON. */
 export function parsedJson(text: string, otherwise?: unknown): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -14,5 +14,5 @@ export function parsedJson(text: string, otherwise?: unknown): unknown {
   }
 }
 
-/** Whether a text is one JSON value, whole: a call's arguments that were cut off are none. */
+/** True when the text is one complete JSON value; truncated tool-call arguments are not. */
 export const isJson = (text: string): boolean => parsedJson(text) !== undefined;

@@ -1,4 +1,4 @@
-/** Waits for some milliseconds; rejects with the reason of the signal as soon as it is aborted. */
+/** Waits; rejects with the signal's reason as soon as it aborts. */
 export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
     signal?.throwIfAborted();

@@ -1,4 +1,6 @@
-/** Every architecture and every type of weights against Hugging Face transformers, on models of random weights. */
+/**
+ * Every architecture and every weight type compared with Hugging Face transformers, on models with random weights.
+ */
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open.ts';
@@ -23,7 +25,7 @@ import { modelsPage } from '../support/models-page.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
 import { argmax, maxDifference } from '../support/rows.ts';
 
-/** docs/models.md is written anew by `WRITE_TABLES=1` when the whole file runs; only then are times taken. */
+/** `WRITE_TABLES=1` rewrites docs/models.md when the whole file runs; times are only measured then. */
 const writes = process.env['WRITE_TABLES'] === '1';
 const times = new Map<string, StepTimes>();
 const architectures = new Map<string, string>();
@@ -54,7 +56,7 @@ const logitsRun = ({ model }: Fixture<GeneratingModel>, name: string, weights = 
   return run;
 };
 
-/** Loads, answers, and gives the device back. */
+/** Loads, runs, and destroys the device. */
 async function using(
   path: string,
   options: LoadOptions,
@@ -69,7 +71,7 @@ async function using(
   }
 }
 
-/** The logits after one more token of a slot, as generating computes them. */
+/** The logits after one more token of a slot, as in generation. */
 async function decode(runner: Runner, id: number, position: number, slot: number): Promise<Float32Array> {
   const step = runner.newStep();
   step.clear();
@@ -78,7 +80,7 @@ async function decode(runner: Runner, id: number, position: number, slot: number
   return row as Float32Array;
 }
 
-/** The logits of the last tokens when four sequences share a step: three that generate, and the beginning of a prompt. */
+/** The logits of the last tokens when four sequences share a step: three that decode, and the start of a prompt. */
 async function together(
   runner: Runner,
   ids: readonly number[],
@@ -102,7 +104,7 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
   const { path, rows, model } = fixture;
   const prompt = logitsRun(fixture, 'prompt');
   const lengths = [29, 41, 12, 64];
-  // A model with other positions in long contexts is asked in a short one.
+  // A model with other positions in long contexts is tested with a short one.
   const long = model.runs.find((run) => run.name === 'long factors');
   const context = long ? 256 : model.context;
   let runner: Runner;
@@ -125,7 +127,7 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
     expectLogits(`${name}, BF16`, runner, whole, { run: prompt, rows });
   });
 
-  it('gives the same whatever chunks a prompt comes in, and token by token', async () => {
+  it('gives the same for any chunks of a prompt, and token by token', async () => {
     const { sameWay } = boundsOf(runner).logits;
     for (const chunks of [[1], [3, 17, 1, 30], [31, 2, 32]]) {
       const got = await logitsAt(runner, prompt.ids, prompt.positions, { chunks, slot: 1 });
@@ -173,14 +175,14 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
     }));
 
   it.each(['hf', 'hf-sharded'].filter((folder) => fixture.has(folder)))(
-    'is the same model as a folder of Hugging Face (%s)',
+    'is the same model as a Hugging Face folder (%s)',
     (folder) =>
       using(path(folder), { context }, async (other) =>
         expect(await logitsAt(other, prompt.ids, prompt.positions)).toEqual(whole),
       ),
   );
 
-  it.each(quantizeTypes)('gives the logits of transformers quantised to %s', (quantize) =>
+  it.each(quantizeTypes)('gives the logits of transformers quantized to %s', (quantize) =>
     using(path('model.gguf'), { context, quantize }, async (other) => {
       const run = logitsRun(fixture, 'prompt', quantize);
       const got = await logitsAt(other, run.ids, run.positions);
@@ -191,7 +193,7 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
 
 describe('files of llama-quantize', () => {
   it.each(everyType.model.runs.map((run) => [run.file ?? '', run] as const))(
-    '%s gives the logits of what it says',
+    '%s gives the logits of its weights',
     (file, run) =>
       using(everyType.path(file), { context: 128 }, async (runner) => {
         const got = await logitsAt(runner, run.ids, run.positions);
@@ -233,7 +235,7 @@ describe.each(embeddingModels.map((fixture) => [fixture.name, fixture] as const)
     await engine.close();
   });
 
-  it('gives the embeddings of transformers, and the same ones as a folder of Hugging Face', async () => {
+  it('gives the embeddings of transformers, and the same from a Hugging Face folder', async () => {
     const converted = await expectSameEmbeddings(fixture, 'model.gguf', {});
     expect(await expectSameEmbeddings(fixture, 'hf', {}, 'BF16 (hf)')).toEqual(converted);
   });
@@ -242,7 +244,7 @@ describe.each(embeddingModels.map((fixture) => [fixture.name, fixture] as const)
     await expectSameEmbeddings(fixture, 'model.gguf', { on: 'hardware' }, 'kernels for GPUs');
   });
 
-  it.each(quantizeTypes)('gives the embeddings of transformers quantised to %s', async (quantize) => {
+  it.each(quantizeTypes)('gives the embeddings of transformers quantized to %s', async (quantize) => {
     await expectSameEmbeddings(fixture, 'model.gguf', { quantize }, quantize);
   });
 });

@@ -1,4 +1,4 @@
-/** The kernels that a real GPU is given (matrix-vector, tiles, workgroup reductions), run here on what adapter there is. */
+/** The kernels for real GPUs (matrix-vector, tiles, workgroup reductions), run on the available adapter. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
@@ -53,7 +53,7 @@ for (const f16 of [true, false]) {
       expect(nmse(logits ?? [], expected.at(-1) ?? [])).toBeLessThan(f16 ? 1e-5 : 1e-6);
     });
 
-    it('decodes to the same bits alone and beside a prompt, which runs in other kernels when it is alone', async () => {
+    it('decodes to the same bits alone and together with a prompt, which uses other kernels when it is alone', async () => {
       const step = runner.newStep();
       const first = ids.slice(0, 5);
       step.clear();

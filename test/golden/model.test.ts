@@ -1,4 +1,4 @@
-/** Whole models on the real adapter: against the CPU oracle tightly, and against llama.cpp's own numbers. */
+/** Whole models on the real adapter: compared with the CPU oracle tightly, and with llama.cpp's numbers. */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { argmax } from '../../kernels/reference/index.ts';
@@ -22,22 +22,22 @@ interface GoldenPrompt {
   greedy: number[];
   /** [token id, logit] at the last prompt position. */
   top5: [number, number][];
-  /** Least distance of the two best logits over the 32 tokens. */
+  /** Smallest distance of the two best logits over the 32 tokens. */
   min_gap: number;
 }
 
 const promptsOf = (path: string): GoldenPrompt[] =>
   (JSON.parse(readFileSync(path, 'utf8')) as { prompts: GoldenPrompt[] }).prompts;
 
-/** All pages of a small cache, not in order. */
+/** All pages of a small cache, in random order. */
 const somePages = Array.from({ length: 32 }, (_, index) => (index * 13 + 5) % 32);
 
 const at = (logits: ArrayLike<number>, id: number): number => logits[id] as number;
 
-/** The answer's tokens. */
+/** The output's tokens. */
 async function generated(engine: ResidentEngine, request: Partial<GenerateRequest>): Promise<number[]> {
   const ids: number[] = [];
-  // Sequences that were stepped by hand have written to its pages.
+  // Sequences stepped by hand have written to its pages.
   engine.forgetPrefixes();
   const all = { prompt: [], maxTokens: 32, sampling: greedy, stop: [], ignoreEnd: true, ...request };
   for await (const event of engine.generate(all)) if (event.type === 'text') ids.push(...event.ids);
@@ -45,8 +45,8 @@ async function generated(engine: ResidentEngine, request: Partial<GenerateReques
 }
 
 /**
- * Logits within `tolerance` of llama.cpp's five; fed with its tokens, each is ours too up to `tolerance`; and the
- * engine's own text is the same until two tokens come that near.
+ * Logits within `tolerance` of llama.cpp's top five; when fed its tokens, each is also ours up to `tolerance`; and
+ * the engine's own text is the same until two logits are that close.
  */
 async function expectGolden(engine: ResidentEngine, prompt: GoldenPrompt, tolerance: number) {
   const sequence = new RunnerSequence(engine.runner, 0, somePages);
@@ -80,9 +80,10 @@ describe.each([
   });
   afterAll(() => engine.close());
 
-  // Quantisation moves the logits by that much.
-  it.each(prompts)('logits within 0.25 of the unquantised model of llama.cpp, its text: $name', (prompt) =>
-    expectGolden(engine, prompt, 0.25),
+  // Quantization changes the logits by that much.
+  it.each(prompts)(
+    'logits within 0.25 of the unquantized model in llama.cpp, and its text: $name',
+    (prompt) => expectGolden(engine, prompt, 0.25),
   );
 
   it('every logit of prompts and answers is that of the CPU oracle', async () => {
@@ -112,8 +113,8 @@ describe.each([
 });
 
 /**
- * Measured on lavapipe: NMSE 4e-8, 0.002 at most. What is left are f32 sums, and keys and values that lie so near
- * the middle of two halves that they are rounded the other way. Against a cache of doubles NMSE is 6e-7.
+ * Measured on lavapipe: NMSE 4e-8, at most 0.002. The rest comes from f32 sums, and from keys and values so close to
+ * the middle of two f16 values that they round the other way. Compared to a cache of doubles, NMSE is 6e-7.
  */
 function expectSame(got: ArrayLike<number>, expected: ArrayLike<number>, what: string): void {
   expect(got.length).toBe(expected.length);
@@ -128,7 +129,7 @@ describeShared('lathe-tiny-f16 is llama.cpp', ['model/lathe-tiny-f16.gguf'], (pa
   afterAll(() => engine.close());
 
   it.each(promptsOf(fixturePath('golden.json')))(
-    'logits within 0.025, the same 32 tokens where they are 0.05 apart: $name',
+    'logits within 0.025, the same 32 tokens when they are 0.05 apart: $name',
     (prompt) => expectGolden(engine, prompt, 0.025),
   );
 });
@@ -138,7 +139,7 @@ describeShared(
   'a llama2.c checkpoint, heads of 8',
   [`${stories}/stories260K.bin`, `${stories}/tok512.bin`],
   (checkpoint, vocabulary) => {
-    it('tells the story that its weights are known for', async () => {
+    it('writes the story that its weights are known for', async () => {
       const bytes = llama2cAsGguf(readFileSync(checkpoint), readFileSync(vocabulary));
       const engine = await loadFromMemory(bytes);
       const prompt = engine.tokenizer.encode('');
@@ -325,7 +326,7 @@ describe('random weights: every variation of an architecture equals the CPU orac
       const file = await openSource(memorySource(bytes));
       const reference = await oracle.load(file, 'F16');
       const engine = await loadFromMemory(bytes, { context: 96, parallel: 2 });
-      // A prompt over a page's edge, then some tokens by themselves.
+      // A prompt across a page boundary, then some single tokens.
       const prompt = Array.from({ length: 37 }, (_, i) => (i * 89 + 7) % 288);
       const sequence = new RunnerSequence(engine.runner, 1, [4, 0, 3]);
       expectSame(await sequence.prefill(prompt), reference.forward(prompt).at(-1) ?? [], 'prompt');

@@ -1,4 +1,6 @@
-/** Models of Hugging Face whose attention slides against transformers: Mistral in all layers, Qwen in some. */
+/**
+ * Hugging Face models with sliding-window attention compared with transformers: Mistral in all layers, Qwen in some.
+ */
 import { describe, expect, it } from 'vitest';
 import { boundsOf, expectLogits } from '../support/against-transformers.ts';
 import { loadRunner, platforms, windowed } from '../support/architectures.ts';
@@ -10,7 +12,7 @@ import { tinyFolder, withConfig } from '../support/tiny-folder.ts';
 const kernels = Object.keys(platforms) as (keyof typeof platforms)[];
 
 describe.each(windowed.model.runs.map((run) => [run.model, run] as const))('%s', (name, run) => {
-  it.each(kernels)('gives the logits of transformers behind its window (%s)', async (on) => {
+  it.each(kernels)('gives the logits of transformers beyond its window (%s)', async (on) => {
     const files = memoryFiles(withConfig(tinyFolder(name), { ...run.changes }));
     const runner = await loadRunner(files, { context: 128, parallel: 2, on });
     try {

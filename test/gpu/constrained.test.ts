@@ -25,7 +25,7 @@ afterAll(async () => {
   await engine?.close();
 });
 
-/** A wild answer: without a grammar it would be noise. */
+/** A high-temperature output, which would be noise without a grammar. */
 async function answer(source: GrammarSource, seed: number, more: Partial<GenerateRequest> = {}) {
   const grammar = await grammars.compile(source);
   const prompt = engine.tokenizer.encode(
@@ -80,8 +80,8 @@ const schemas = {
   },
 } as const;
 
-describe('constrained answers of a real model', () => {
-  it.each(Object.entries(schemas))('fit the schema "%s" for every seed', async (_, schema) => {
+describe('constrained outputs of a real model', () => {
+  it.each(Object.entries(schemas))('match the schema "%s" for every seed', async (_, schema) => {
     const fits = validatorOf(schema, 'draft2020-12');
     const seeds = Array.from({ length: 12 }, (__, seed) => seed);
     const answers: Awaited<ReturnType<typeof answer>>[] = [];
@@ -96,7 +96,7 @@ describe('constrained answers of a real model', () => {
     expect(new Set(answers.map(({ text }) => text)).size).toBeGreaterThan(1);
   });
 
-  it('follow a grammar, an expression and a choice to the letter', async () => {
+  it('match a grammar, a regular expression and a choice exactly', async () => {
     for (let seed = 0; seed < 4; seed++) {
       const ebnf = await answer({ kind: 'ebnf', text: 'root ::= ("ab" | "é")+ "!"' }, seed);
       if (ebnf.finishReason === 'stop') expect(ebnf.text).toMatch(/^(ab|é)+!$/);
@@ -109,7 +109,7 @@ describe('constrained answers of a real model', () => {
     }
   });
 
-  it('stand beside free ones in the same steps', async () => {
+  it('share steps with unconstrained outputs', async () => {
     const free = engine.generate({
       prompt: engine.tokenizer.encode('Once upon a time'),
       maxTokens: 60,

@@ -52,7 +52,7 @@ async function answer(to: GenerateRequest, by = engine) {
   return got;
 }
 
-/** Allows what `allows` says, by the answer so far; nothing said: anything. */
+/** Allows the tokens that `allows` returns for the output so far; undefined allows all. */
 class Rule implements Constraint {
   readonly answer: number[] = [];
   closed = 0;
@@ -76,14 +76,14 @@ class Rule implements Constraint {
   }
 }
 
-/** No letter e. */
+/** Excludes the letter e. */
 const withoutE = (id: number): boolean => !engine.tokenizer.tokenText(id).toLowerCase().includes('e');
 /** A different part of the vocabulary for every token. */
 const changing = (id: number, before: readonly number[]): boolean =>
   (id * 7 + (before.at(-1) ?? 0) + before.length) % 3 > 0;
 
-describe('an answer that is constrained', () => {
-  it('to nothing is what it is without, whether its masks are full or absent', async () => {
+describe('a constrained output', () => {
+  it('with a constraint that allows everything is the same as without one, with full or absent masks', async () => {
     for (const sampling of [
       greedy,
       warm,
@@ -98,14 +98,14 @@ describe('an answer that is constrained', () => {
     }
   });
 
-  it('to one token a time is that text', async () => {
+  it('with a constraint to one token at a time is exactly that text', async () => {
     const ids = engine.tokenizer.encode('Zebras quote xylophones: 42!');
     const constraint = new Rule((id, { length }) => id === ids[length]);
     const got = await answer(request({ sampling: warm, constraint, maxTokens: ids.length }));
     expect(got).toMatchObject({ text: 'Zebras quote xylophones: 42!', ids });
   });
 
-  it('holds only what is allowed, and what a ban of all else gives', async () => {
+  it('contains only allowed tokens, and equals the output with all others banned by logit bias', async () => {
     const banned = Array.from({ length: engine.model.vocabSize }, (_, id) => id).filter(
       (id) => !withoutE(id),
     );
@@ -117,7 +117,7 @@ describe('an answer that is constrained', () => {
     }
   });
 
-  it('is the same beside others, constrained and not, and they are what they are alone', async () => {
+  it('is the same together with constrained and free outputs, and does not change them', async () => {
     const rules = [changing, undefined, withoutE, undefined, changing, changing, undefined, withoutE];
     const of = (n: number, rule: (typeof rules)[number]) =>
       request({
@@ -129,7 +129,7 @@ describe('an answer that is constrained', () => {
     for (const [n, rule] of rules.entries()) expect(together[n]).toEqual(await answer(of(n, rule)));
   });
 
-  it('goes on where it was when its reader comes back', async () => {
+  it('continues after its reader resumes', async () => {
     const expected = await answer(request({ constraint: new Rule(changing), maxTokens: 120 }));
     const ids: number[] = [];
     const events = engine.generate(request({ constraint: new Rule(changing), maxTokens: 120 }));
@@ -142,7 +142,7 @@ describe('an answer that is constrained', () => {
     expect(engine.stats()).toMatchObject({ running: 0, queued: 0, parked: 0 });
   });
 
-  it('to nothing that can be written ends with an error that says so, and the next one is answered', async () => {
+  it('with a mask that allows nothing ends with an error that says so, and the next request succeeds', async () => {
     const constraint = new Rule((_, { length }) => length < 5);
     await expect(answer(request({ constraint }))).rejects.toMatchObject({
       code: 'constraint_failed',
@@ -153,8 +153,8 @@ describe('an answer that is constrained', () => {
   });
 });
 
-describe('with kernels of the lab', () => {
-  it('a kernel that draws has the masks, the bias and the penalties', async () => {
+describe('with lab kernels', () => {
+  it('a lab sampling kernel gets the masks, the bias and the penalties', async () => {
     const sampling = { ...greedy, logitBias: new Map([[300, 3]]), frequencyPenalty: 0.7 };
     const expected = await answer(request({ sampling, constraint: new Rule(changing) }));
     const biased = await answer(request({ sampling }));
@@ -164,7 +164,7 @@ describe('with kernels of the lab', () => {
     expect(await answer(request({ sampling }))).toEqual(biased);
   });
 
-  it('they may be bound and unbound while a constraint thinks', async () => {
+  it('they can be bound and unbound while a constraint computes its mask', async () => {
     const expected = await answer(request({ constraint: new Rule(changing) }));
     const bindings: Binding[] = [{ target: 'sample', kernel: stubOf('sample') }];
     let calls = 0;
@@ -179,7 +179,7 @@ describe('with kernels of the lab', () => {
     expect(calls).toBe(40);
   });
 
-  it('work that wants the device alone waits for the answer, and the answer is unharmed', async () => {
+  it('exclusive work waits for the request, and the output is not affected', async () => {
     const expected = await answer(request({ constraint: new Rule(changing) }));
     const running = answer(request({ constraint: new Rule(changing) }));
     await engine.exclusive(async (runner) => {
@@ -192,7 +192,7 @@ describe('with kernels of the lab', () => {
   });
 });
 
-it('a device that is lost while a constraint thinks ends the answer, and the next one is answered', async () => {
+it('a device lost while a constraint computes its mask fails the request, and the next one succeeds', async () => {
   const notices: string[] = [];
   const own = await loadEngine(nodePlatform(), { model, onNotice: (notice) => notices.push(notice) });
   try {

@@ -1,16 +1,16 @@
-/** Whatever else runs and whatever becomes of it, an answer is the one its request gets alone: models of every kind of layer. */
+/** The output of a request never depends on other requests or their outcomes, for models with every kind of layer. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ResidentEngine } from '../../src/engine/index.ts';
 import { type Answer, crowd, farthest, guests, narrowed, read, withGrammar } from '../support/crowd.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { loadFromMemory, tinyModel } from '../support/tiny-model.ts';
 
-/** Nothing on a software adapter; kernels of a GPU may add in another order where more rows share a step. */
+/** No tolerance on a software adapter; kernels of a GPU may add in another order when more rows share a step. */
 const tolerance = 1e-2;
 
-/** Readers and constraints that wait longer than they may be waited for. */
+/** Readers and constraints that exceed their limits. */
 const hasty = { reader: { unreadTokens: 1 }, constraint: { patienceMs: 2, regainMs: 0 } };
-/** With room for everybody, and with too little of it. */
+/** With room for all requests, and with too little. */
 const rooms = [
   { slots: 4, pages: 30, keptStates: 16, limits: hasty },
   { slots: 3, pages: 6, keptStates: 4, limits: {} },
@@ -23,7 +23,7 @@ describe.each([
   ['qwen35', () => tinyModel({ architecture: 'qwen35', layers: 4 })],
   ['qwen3moe', () => tinyModel({ architecture: 'qwen3moe', type: 'Q8_0' })],
   ['gemma4', () => tinyGemma4({})],
-])('a crowd at %s', (_, bytes) => {
+])('a crowd of requests to %s', (_, bytes) => {
   const list = guests(20, 5);
   let engine: ResidentEngine;
   let hasStates = false;
@@ -39,7 +39,7 @@ describe.each([
   });
   afterAll(() => engine.close());
 
-  it.each(rooms)('in $pages pages, of $slots slots and $keptStates kept states', async (room) => {
+  it.each(rooms)('with $pages pages, $slots slots and $keptStates retained states', async (room) => {
     const { keptStates, limits, ...rest } = room;
     const by = narrowed(engine, hasStates ? { ...rest, keptStates } : rest, limits);
     const answers = await crowd(list, by);
@@ -63,7 +63,7 @@ describe.each([
     seen.otherDepartures += by.departures - by.counts.preemptions;
   });
 
-  it('had everything happen to it', () => {
+  it('went through every kind of event', () => {
     expect(seen.whole).toBeGreaterThan(rooms.length * 12);
     expect(seen.cached).toBeGreaterThan(300);
     expect(seen.preemptions).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-/** Models whose files are damaged or lie: whoever meets it is told, and nobody else is hurt. */
+/** Models with damaged or misleading files: affected requests get an error, and others are not affected. */
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -17,21 +17,21 @@ import { loadFromMemory, memoryPlatform } from '../support/tiny-model.ts';
 const bytesOf = (name: string): Uint8Array<ArrayBuffer> =>
   new Uint8Array(readFileSync(new URL(`../fixtures/architectures/${name}/model.gguf`, import.meta.url)));
 
-/** The file with NaN for a row of a tensor, or for all of it. */
+/** The file with NaN in one row of a tensor, or in all of it. */
 async function withoutNumbers(name: string, tensor: string, row?: number): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = bytesOf(name);
   const info = (await openSource(memorySource(bytes))).tensors.get(tensor);
   if (!info || !['F32', 'BF16', 'MXFP4'].includes(info.type)) throw new Error(`${tensor} is of another type`);
   const size = row === undefined ? info.sizeBytes : bytesOfRow(info);
   const first = info.offset + (row ?? 0) * size;
-  // All bits set is NaN in any of them; in MXFP4 it is the exponent's.
+  // All bits set is NaN in every type; in MXFP4, in the exponent.
   bytes.fill(0xff, first, first + size);
   return bytes;
 }
 
 /**
- * The model, of which a row of a tensor, or all of it, becomes NaN when it is loaded: as memory of a device that fails, or
- * weights whose products leave the range of numbers.
+ * The model with one row of a tensor, or all of it, set to NaN at load time, as by failing memory or overflowing
+ * products.
  */
 async function damagedLater(
   name: string,
@@ -48,10 +48,10 @@ async function damagedLater(
   let found = 0;
   for (const [label, buffer] of buffers) {
     const [key = ''] = label.split('@');
-    // Float weights have no scales: a row is damaged instead.
+    // Float weights have no scales, so a row is damaged instead.
     if (!key.split('+').includes(tensor) || (row !== undefined && label.endsWith('.scales'))) continue;
     found += 1;
-    // Rows of these widths lie as they do in the file.
+    // Rows of these widths are stored as in the file.
     const [first, length] = row === undefined ? [0, buffer.size] : [row * size, size];
     queue.writeBuffer(buffer, first, new Uint8Array(length).fill(0xff));
   }
@@ -60,7 +60,7 @@ async function damagedLater(
   return engine;
 }
 
-/** The platform, whose devices tell of their buffers by label. */
+/** The platform, with devices that expose their buffers by label. */
 const withBuffers = (platform: Platform, buffers: Map<string, GPUBuffer>): Platform => ({
   ...platform,
   async requestAdapter(wanted) {
@@ -80,7 +80,7 @@ const withBuffers = (platform: Platform, buffers: Map<string, GPUBuffer>): Platf
   },
 });
 
-/** The ids of an answer, or the code of what ended it. */
+/** The ids of an output, or the code of the error that ended it. */
 async function ask(engine: ResidentEngine, prompt: readonly number[]): Promise<readonly number[] | string> {
   const ids: number[] = [];
   try {
@@ -93,21 +93,21 @@ async function ask(engine: ResidentEngine, prompt: readonly number[]): Promise<r
 }
 
 const damaged = 7;
-/** Some of several pages, none with the damaged token. */
+/** Prompts of several pages, without the damaged token. */
 const prompts = Array.from({ length: 6 }, (_, n) =>
   Array.from({ length: 40 + 9 * n }, (_token, at) => ((at * 13 + n * 31 + 20) % 250) + 20),
 );
-/** Each begins as its prompt does, up to the damaged token. */
+/** Each starts like its prompt, up to the damaged token. */
 const broken = prompts.map((prompt, n) => prompt.map((id, at) => (at === 30 + n ? damaged : id)));
 
-describe('a token whose embedding is no number', () => {
+describe('a token whose embedding is NaN', () => {
   it.each([
     ['qwen3', 'token_embd.weight'],
     ['qwen3moe', 'token_embd.weight'],
     ['gpt-oss', 'token_embd.weight'],
     ['qwen3.5', 'token_embd.weight'],
     ['gemma4', 'per_layer_token_embd.weight'],
-  ])('ends the requests that have it, and no other one: %s', async (name, tensor) => {
+  ])('fails the requests that contain it, and no others: %s', async (name, tensor) => {
     const whole = await loadFromMemory(bytesOf(name), { parallel: 3 });
     const expected: (readonly number[] | string)[] = [];
     for (const prompt of prompts) expected.push(await ask(whole, prompt));
@@ -117,7 +117,7 @@ describe('a token whose embedding is no number', () => {
     const onNotice = (message: string) => void notices.push(message);
     const engine = await damagedLater(name, { tensor, row: damaged }, { parallel: 3, onNotice });
     try {
-      // They begin alike, and share steps, slots and pages.
+      // They share prefixes, steps, slots and pages.
       for (let round = 0; round < 3; round++) {
         const pairs = await Promise.all(
           prompts.map(async (prompt, n) => {
@@ -137,7 +137,7 @@ describe('a token whose embedding is no number', () => {
     }
   });
 
-  it('is not hidden by what was read from a text that begins alike', async () => {
+  it('is not hidden by reusing a text with the same prefix', async () => {
     const engine = await damagedLater(
       'qwen3',
       { tensor: 'token_embd.weight', row: damaged },
@@ -155,7 +155,7 @@ describe('a token whose embedding is no number', () => {
   });
 });
 
-/** Tensors that every token meets. */
+/** Tensors that every token uses. */
 const everywhere = [
   ['qwen3moe', 'blk.1.ffn_gate_inp.weight'],
   ['gpt-oss', 'blk.1.ffn_gate_inp.bias'],
@@ -168,26 +168,26 @@ const everywhere = [
   ['gemma4', 'per_layer_proj_norm.weight'],
 ] as const;
 
-describe('a file with weights that are no numbers', () => {
+describe('a file with infinite or NaN weights', () => {
   it.each([
     ...everywhere.map(([name, tensor]) => [name, tensor, undefined] as const),
-    // What warm-up meets none of: a token, and an expert.
+    // Weights that warm-up does not use: a token and an expert.
     ['qwen3', 'token_embd.weight', damaged],
     ['gpt-oss', 'blk.1.ffn_down_exps.weight', 65],
     ['gemma4', 'per_layer_token_embd.weight', damaged],
     ['bert', 'token_embd.weight', damaged],
     ['bert', 'blk.0.attn_output_norm.weight', undefined],
-  ] as const)('%s is refused, by the name of the tensor: %s, row %s', async (name, tensor, row) => {
+  ] as const)('%s is rejected, naming the tensor: %s, row %s', async (name, tensor, row) => {
     const loading = loadFromMemory(await withoutNumbers(name, tensor, row), { parallel: 1 });
     await expect(loading).rejects.toMatchObject({
       code: 'corrupt',
       message: expect.stringContaining(
-        `tensor '${tensor}' holds a value that is no number (row ${row ?? 0})`,
+        `tensor '${tensor}' holds a value that is infinite or NaN (row ${row ?? 0})`,
       ),
     });
   });
 
-  it('is refused for an infinite one as well', async () => {
+  it('is rejected for an infinite value as well', async () => {
     const bytes = bytesOf('qwen3');
     const info = (await openSource(memorySource(bytes))).tensors.get('output_norm.weight');
     new DataView(bytes.buffer).setFloat32((info?.offset ?? 0) + 12, Number.NEGATIVE_INFINITY, true);
@@ -197,9 +197,9 @@ describe('a file with weights that are no numbers', () => {
   });
 });
 
-describe('weights that every token meets', () => {
+describe('weights that every token uses', () => {
   it.each(everywhere)(
-    '%s: %s that is no number ends every request, and the engine lives',
+    '%s: %s with NaN fails every request, and the engine keeps running',
     async (name, tensor) => {
       const engine = await damagedLater(name, { tensor }, { parallel: 3 });
       try {
@@ -213,9 +213,9 @@ describe('weights that every token meets', () => {
   );
 });
 
-describe('metadata that lies', () => {
+describe('misleading metadata', () => {
   const names = ['qwen3moe', 'gpt-oss', 'lfm2', 'qwen3.5', 'gemma4'];
-  /** What makes other computations of the same tensors. */
+  /** Keys that change how the same tensors are computed. */
   const keys = [
     'attention.layer_norm_rms_epsilon',
     'attention.shared_kv_layers',
@@ -251,7 +251,7 @@ describe('metadata that lies', () => {
     return { ...file, metadata: metadata as Metadata };
   }
 
-  it('is refused, or makes a model with numbers for logits and nothing for the GPU to complain of', async () => {
+  it('is rejected, or gives a model with finite logits and no GPU errors', async () => {
     let made = 0;
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...names), changes, async (name, some) => {

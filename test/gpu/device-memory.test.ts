@@ -1,4 +1,4 @@
-/** Models on devices that do not tell their memory and have too little of it. */
+/** Models on devices that do not report their memory size and have too little. */
 import { describe, expect, it } from 'vitest';
 import { EngineError, greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import type { EngineOptions, LoadProgress } from '../../src/engine/types.ts';
@@ -12,7 +12,7 @@ const platform = memoryPlatform(bytes);
 const load = (mostBytes: number, options: Omit<EngineOptions, 'model'>): Promise<ResidentEngine> =>
   loadEngine(withDeviceMemory(platform, mostBytes), { model: 'memory.gguf', ...options });
 
-/** What all of it takes, and the weights of it. */
+/** Bytes of everything, and of the weights. */
 async function sizesOf(options: Omit<EngineOptions, 'model'>) {
   const engine = await load(2 ** 40, options);
   const { memory, weightBytes } = engine.runner;
@@ -33,10 +33,10 @@ async function refusalOf(mostBytes: number, options: Omit<EngineOptions, 'model'
 
 const mebibytes = (text: string | undefined): number => Number(text) * 2 ** 20;
 
-describe('a device that is full', () => {
+describe('a full device', () => {
   const options = { context: 256, parallel: 1 };
 
-  it('is told with what is missing and the quantisation that fits, which then does', async () => {
+  it('gives an error with the missing bytes and a quantization that fits, which then loads', async () => {
     const { all, weights } = await sizesOf(options);
     const room = all - weights / 3;
     const message = await refusalOf(room, options);
@@ -44,14 +44,14 @@ describe('a device that is full', () => {
       /^memory\.gguf needs .* the device offers .* are missing; in Q8_0 .*--quantize q8_0/,
     );
     const [, offers, missing] = /offers ([\d.]+) MiB: ([\d.]+) MiB are missing/.exec(message) ?? [];
-    // It gives whole buffers: never more than there is, and not much less.
+    // The device grants whole buffers: never more than it has, and not much less.
     expect(mebibytes(offers)).toBeLessThanOrEqual(room);
     expect(mebibytes(offers)).toBeGreaterThan(room * 0.7);
     expect(mebibytes(missing)).toBeGreaterThanOrEqual((weights / 3) * 0.99);
     await (await load(room, { ...options, quantize: 'Q8_0' })).close();
   });
 
-  it('gives a context that nobody named as much as it has, and keeps or refuses a named one', async () => {
+  it('grants a default context as much memory as there is, and keeps or rejects an explicit one', async () => {
     const notices: string[] = [];
     const parallel = 1;
     const { all: small } = await sizesOf({ context: 1024, parallel });
@@ -62,7 +62,7 @@ describe('a device that is full', () => {
     expect(capacity.context).toBeGreaterThanOrEqual(512);
     expect(pool.bytes + engine.runner.weightBytes).toBeLessThanOrEqual(room);
     expect(engine.model.contextLength).toBe(capacity.context);
-    expect(notices.join()).toMatch(/the device has .* for the model: a context of \d+ tokens/);
+    expect(notices.join()).toMatch(/the device has .* for the model, which allows a context of \d+ tokens/);
     const prompt = Array.from({ length: capacity.context - 4 }, (_, n) => n & 255);
     const ids: number[] = [];
     const request = { prompt, maxTokens: 4, sampling: greedy, stop: [], ignoreEnd: true };
@@ -75,7 +75,7 @@ describe('a device that is full', () => {
   });
 });
 
-describe('progress', () => {
+describe('load progress', () => {
   it('of the weights ends exactly at their total', async () => {
     const seen: LoadProgress[] = [];
     const engine = await load(2 ** 40, {
@@ -88,7 +88,7 @@ describe('progress', () => {
     const { tensors } = await openSource(memorySource(bytes));
     const matrices = [...tensors.values()].filter(({ shape: { length } }) => length === 2);
     expect(total).toBe(matrices.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0));
-    // Nothing is cut off at the total: each step is a matrix.
+    // Nothing is cut off at the total: each report is one matrix.
     const steps = seen.map((one, index) => one.done - (seen[index - 1]?.done ?? 0));
     const ascending = (a: number, b: number) => a - b;
     expect(steps.sort(ascending)).toEqual(matrices.map(({ sizeBytes }) => sizeBytes).sort(ascending));

@@ -20,7 +20,7 @@ const request = (more: Partial<GenerateRequest> = {}): GenerateRequest => ({
   ...more,
 });
 
-/** A step, its read-back and what follows take their time. */
+/** A step, its readback and the follow-up work take some time. */
 async function freed(): Promise<void> {
   await until(() => engine.stats().running + engine.stats().queued === 0);
   const { running, queued, parked, pages } = engine.stats();
@@ -28,7 +28,7 @@ async function freed(): Promise<void> {
   expect(pages.free + pages.cached).toBe(pages.total);
 }
 
-/** Reads so many events of an answer. */
+/** Reads this many events of an output. */
 async function begun(events: AsyncIterator<unknown>, count: number): Promise<void> {
   for (let read = 0; read < count; read++) expect((await events.next()).done).toBe(false);
 }
@@ -37,8 +37,8 @@ async function drain(events: AsyncIterator<unknown>): Promise<void> {
   while (!(await events.next()).done);
 }
 
-describe('a client that leaves in the middle', () => {
-  it('frees its place and its pages, aborted or left', async () => {
+describe('a client that disconnects during generation', () => {
+  it('frees its slot and its pages, by abort or by leaving the loop', async () => {
     const controller = new AbortController();
     const aborted = engine.generate(request({ signal: controller.signal }))[Symbol.asyncIterator]();
     const left = engine.generate(request())[Symbol.asyncIterator]();
@@ -47,15 +47,15 @@ describe('a client that leaves in the middle', () => {
     expect(engine.stats().running).toBe(2);
     const before = engine.stats().completionTokens;
     controller.abort(new Error('gone'));
-    // What was made before may still come.
+    // Tokens generated before may still arrive.
     await expect(drain(aborted)).rejects.toThrow('gone');
     await left.return?.();
     await freed();
-    // Far from the 1,600 tokens that were asked for.
+    // Far from the requested 1,600 tokens.
     expect(engine.stats().completionTokens - before).toBeLessThan(200);
   });
 
-  it('frees them while the prompt is read, and while it waits', async () => {
+  it('frees them during the prefill and while it waits', async () => {
     const prompt = engine.tokenizer.encode('one two three four '.repeat(150)).slice(0, 900);
     const controllers = Array.from({ length: 12 }, () => new AbortController());
     const events = controllers.map(({ signal }) => {
@@ -69,7 +69,7 @@ describe('a client that leaves in the middle', () => {
     await freed();
   });
 
-  it('leaves the others their own text', async () => {
+  it('does not change the output of others', async () => {
     const text = async () => {
       let all = '';
       for await (const event of engine.generate(request({ maxTokens: 40 })))

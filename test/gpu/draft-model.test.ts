@@ -1,4 +1,4 @@
-/** Another model guesses: on the real adapter, answers are what they are without it. */
+/** Draft models on the real adapter: outputs are the same as without one. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
@@ -13,7 +13,7 @@ import { loadFromMemory, loadWithDraft, memoryPlatform, tinyModel } from '../sup
 import { until } from '../support/until.ts';
 
 const large = tinyModel({ architecture: 'llama', type: 'Q8_0', layers: 3, seed: 5 });
-/** The same family of tokens, and nothing else in common; more ids to fill up. */
+/** The same vocabulary and nothing else in common, plus padding tokens. */
 const stranger = tinyModel({
   architecture: 'qwen3',
   layers: 1,
@@ -77,22 +77,28 @@ describe.each([
     await Promise.all([plain, drafted, auto].map((engine) => engine?.close()));
   });
 
-  it.each(Object.entries(samplings))('change nothing with %s, one by one and together', async (_, own) => {
-    const list = Array.from({ length: 6 }, (__, seed) =>
-      request({ prompt: bytesOf(seed, 20 + 9 * seed), sampling: { ...greedy, ...own, seed: seed * 77 + 1 } }),
-    );
-    const together = await Promise.all(list.map((one) => answer(one, drafted)));
-    for (const [index, one] of list.entries()) {
-      const expected = await answer(one, plain);
-      expect(together[index], `request ${index}`).toEqual(expected);
-      if (index < 2) {
-        expect(await answer(one, drafted), `request ${index}, alone`).toEqual(expected);
-        expect(await answer(one, auto), `request ${index}, as it pays`).toEqual(expected);
+  it.each(Object.entries(samplings))(
+    'do not change outputs with %s, one by one and together',
+    async (_, own) => {
+      const list = Array.from({ length: 6 }, (__, seed) =>
+        request({
+          prompt: bytesOf(seed, 20 + 9 * seed),
+          sampling: { ...greedy, ...own, seed: seed * 77 + 1 },
+        }),
+      );
+      const together = await Promise.all(list.map((one) => answer(one, drafted)));
+      for (const [index, one] of list.entries()) {
+        const expected = await answer(one, plain);
+        expect(together[index], `request ${index}`).toEqual(expected);
+        if (index < 2) {
+          expect(await answer(one, drafted), `request ${index}, alone`).toEqual(expected);
+          expect(await answer(one, auto), `request ${index}, as it pays`).toEqual(expected);
+        }
       }
-    }
-  });
+    },
+  );
 
-  it('come true as often as the models agree, and are counted by the name of who made them', async () => {
+  it("are accepted as often as the models agree, and are counted under the draft model's name", async () => {
     const before = drafted.stats().speculation.draft;
     for (let seed = 0; seed < 4; seed++) {
       const sampling = { ...greedy, temperature: seed % 2, seed };
@@ -108,7 +114,7 @@ describe.each([
     expect(plain.stats().speculation).not.toHaveProperty('draft');
   });
 
-  it('change nothing in log probabilities', async () => {
+  it('do not change log probabilities', async () => {
     const one = request({ logprobs: 3, sampling: { ...greedy, temperature: 0.9, seed: 3 } });
     const [got, expected] = [await answer(one, drafted), await answer(one, plain)];
     expect(got.ids).toEqual(expected.ids);
@@ -119,7 +125,7 @@ describe.each([
     }
   });
 
-  it('change nothing where answers end, at a limit, a stop text or the end of the context', async () => {
+  it('do not change where outputs end: at a limit, a stop string or the end of the context', async () => {
     const whole = await answer(request(), plain);
     for (const maxTokens of [1, 2, 3, 7, 8, 9, 16]) {
       const one = request({ maxTokens });
@@ -134,7 +140,7 @@ describe.each([
     expect(await answer(long, drafted)).toEqual(await answer(long, plain));
   });
 
-  it('change nothing of any requests that share steps, come and go', async () => {
+  it('do not change any of random requests that share steps, arrive and leave', async () => {
     const alone = new Map<string, Awaited<ReturnType<typeof answer>>>();
     const expectedOf = async (one: GenerateRequest, key: string) => {
       const known = alone.get(key) ?? (await answer(one, plain));
@@ -174,7 +180,7 @@ describe.each([
     );
   });
 
-  it('allocate and compile nothing while tokens flow', async () => {
+  it('allocate and compile nothing while tokens are generated', async () => {
     const { device } = drafted.runner.gpu;
     const names = [
       'createBuffer',
@@ -207,7 +213,7 @@ describe.each([
   });
 });
 
-it('a device that is lost takes both models with it, and gets both again', async () => {
+it('a lost device takes both models with it, and both are loaded again', async () => {
   const notices: string[] = [];
   const engine = await loadWithDraft(large, large, {
     speculation: 'always',
@@ -232,7 +238,7 @@ it('a device that is lost takes both models with it, and gets both again', async
   }
 });
 
-describe('a draft model is refused', () => {
+describe('a draft model is rejected', () => {
   const refusal = async (draft: Uint8Array, options: Parameters<typeof loadWithDraft>[2] = {}) => {
     const error: unknown = await loadWithDraft(large, draft, options).then(
       async (engine) => await engine.close(),
@@ -242,7 +248,7 @@ describe('a draft model is refused', () => {
     return error as EngineError;
   };
 
-  it('whose tokens are others', async () => {
+  it('with a different vocabulary', async () => {
     const other = tinyModel({ architecture: 'llama' });
     // `Ġ` stands for the space: another token at its id.
     const at = Buffer.from(other).indexOf(Buffer.from('<|end|>'));
@@ -253,14 +259,14 @@ describe('a draft model is refused', () => {
     expect(message).toMatch(/--draft: the tokens of .* token 256 is "<\|fin\|>", not "<\|end\|>"/);
   });
 
-  it('that makes embeddings, or with speculation forbidden', async () => {
+  it('that makes embeddings, or with speculation disabled', async () => {
     expect((await refusal(tinyModel({ architecture: 'qwen3', pooling: 3 }))).message).toMatch(
       /--draft: .* makes embeddings/,
     );
     expect((await refusal(large, { speculation: 'off' })).message).toMatch(/--no-speculation forbids/);
   });
 
-  it('that does not fit beside the model, which fits alone', async () => {
+  it('that does not fit in addition to the target model, which fits alone', async () => {
     const wide = tinyModel({ architecture: 'llama', width: 512, feedForward: 4096, layers: 3, seed: 3 });
     const platform = { ...memoryPlatform(large, wide), memoryBytes: () => 64 << 20 };
     const options = { model: 'memory.gguf', context: 128, parallel: 1 };

@@ -30,7 +30,7 @@ const refusal = async (work: Promise<unknown>): Promise<EngineError> =>
 /** Lengths around a tile, a page and the end of the context. */
 const lengths = [1, 2, 7, 8, 9, 31, 33, 63, 64];
 
-describe('an encoder equals the oracle', () => {
+describe('an encoder equals the CPU oracle', () => {
   const models: TinyEncoder[] = [
     { architecture: 'bert' },
     { architecture: 'bert', pooling: 2, typed: false, width: 96, heads: 12, feedForward: 100 },
@@ -60,14 +60,14 @@ describe('an encoder equals the oracle', () => {
   });
 });
 
-describe('a model for embeddings', () => {
+describe('an embedding model', () => {
   let engine: ResidentEngine;
   beforeAll(async () => {
     engine = await loadFromMemory(tinyEncoder({ architecture: 'bert' }), { parallel: 4 });
   });
   afterAll(() => engine.close());
 
-  it('gives each text the same vector alone, among others, and whatever their order', async () => {
+  it('gives each text the same vector alone, with others, and in any order', async () => {
     const inputs = Array.from({ length: 23 }, (_, n) => someIds((n * 29) % 64 || 64, n));
     const { embeddings } = await engine.embed({ inputs });
     const backwards = await engine.embed({ inputs: inputs.toReversed() });
@@ -78,7 +78,7 @@ describe('a model for embeddings', () => {
     }
   });
 
-  it('tells what comes after a token: the same beginning, another end', async () => {
+  it('depends on later tokens: the same prefix with different endings', async () => {
     const cls = await loadFromMemory(tinyEncoder({ architecture: 'bert', pooling: 2 }));
     const { embeddings } = await cls.embed({
       inputs: [
@@ -90,7 +90,7 @@ describe('a model for embeddings', () => {
     await cls.close();
   });
 
-  it('makes unit vectors, of fewer elements on request', async () => {
+  it('returns unit vectors, of fewer elements on request', async () => {
     const inputs = [someIds(12), someIds(40, 1)];
     const whole = await engine.embed({ inputs });
     const short = await engine.embed({ inputs, dimensions: 10 });
@@ -103,7 +103,7 @@ describe('a model for embeddings', () => {
     for (const vector of whole.embeddings) expect(cosine(vector, vector)).toBeCloseTo(1, 6);
   });
 
-  it('refuses what it cannot embed, naming all of it', async () => {
+  it('rejects what it cannot embed, naming all of it', async () => {
     const long = await refusal(engine.embed({ inputs: [someIds(65), someIds(64), someIds(70)] }));
     expect(long).toMatchObject({ code: 'context_length_exceeded' });
     expect(long.message).toMatch(/64 tokens.*input 0 has 65, input 2 has 70/);
@@ -115,7 +115,7 @@ describe('a model for embeddings', () => {
     expect(await engine.embed({ inputs: [] })).toEqual({ embeddings: [], promptTokens: 0 });
   });
 
-  it('answers many requests at once, and counts them', async () => {
+  it('serves many requests at once, and counts them', async () => {
     const before = engine.stats();
     const requests = Array.from({ length: 12 }, (_, n) => [someIds(5 + n, n), someIds(64 - n, n)]);
     const alone: Float32Array[][] = [];
@@ -132,7 +132,7 @@ describe('a model for embeddings', () => {
     expect(after).toMatchObject({ running: 0, queued: 0, completions: 0 });
   });
 
-  it('ends a request whose signal aborts, wherever it is, and no other', async () => {
+  it('ends a request whose signal aborts, in any phase, and no other', async () => {
     const many = Array.from({ length: 60 }, (_, n) => someIds(60, n));
     const controller = new AbortController();
     const running = engine.embed({ inputs: many, signal: controller.signal });
@@ -150,7 +150,7 @@ describe('a model for embeddings', () => {
     expect((await engine.embed({ inputs: [someIds(9)] })).embeddings).toEqual((await other).embeddings);
   });
 
-  it('refuses more than may wait', async () => {
+  it('rejects requests beyond the queue limit', async () => {
     const small = await loadEngine(memoryPlatform(tinyEncoder({ architecture: 'bert' })), {
       model: 'memory.gguf',
       parallel: 1,
@@ -164,7 +164,7 @@ describe('a model for embeddings', () => {
     await small.close();
   });
 
-  it('shares the device with work that wants it alone', async () => {
+  it('shares the device with exclusive work', async () => {
     const inputs = Array.from({ length: 20 }, (_, n) => someIds(50, n));
     const order: string[] = [];
     const first = engine.embed({ inputs }).then(() => order.push('first'));
@@ -175,8 +175,8 @@ describe('a model for embeddings', () => {
   });
 });
 
-describe('a decoder that names a pooling', () => {
-  it('takes its last token, the same in one step as in several', async () => {
+describe('a decoder that specifies a pooling', () => {
+  it('uses its last token, the same in one step as in several', async () => {
     const model = tinyModel({ architecture: 'qwen3', pooling: 3, context: 512 });
     const engine = await loadFromMemory(model, { parallel: 3 });
     const { capacity } = engine.runner.memory;
@@ -191,7 +191,7 @@ describe('a decoder that names a pooling', () => {
     await engine.close();
   });
 
-  it.each([1, 2])('holds whole texts a step where the pooling wants all tokens (%i)', async (pooling) => {
+  it.each([1, 2])('holds whole texts in a step when the pooling reads all tokens (%i)', async (pooling) => {
     const engine = await loadFromMemory(tinyModel({ architecture: 'llama', pooling, context: 300 }));
     expect(engine.runner.memory.capacity.stepTokens).toBeGreaterThanOrEqual(300);
     const { embeddings } = await engine.embed({ inputs: [someIds(300), someIds(2)] });
@@ -200,7 +200,7 @@ describe('a decoder that names a pooling', () => {
     await engine.close();
   });
 
-  it('without one it generates, and makes no embeddings', async () => {
+  it('generates text and makes no embeddings without a pooling', async () => {
     const engine = await loadFromMemory(tinyModel({ architecture: 'qwen3' }));
     expect(engine.model.kind).toBe('generate');
     const error = await refusal(engine.embed({ inputs: [[1]] }));
@@ -213,17 +213,17 @@ describe('a decoder that names a pooling', () => {
 });
 
 describe('a file', () => {
-  it('without a pooling is refused where it can do nothing else', async () => {
+  it('of an encoder without a pooling is rejected', async () => {
     const model = tinyEncoder({ architecture: 'bert', pooling: 0 });
     await expect(loadFromMemory(model)).rejects.toThrow(/bert\.pooling_type.*modules\.json/s);
   });
 
-  it('with a pooling we do not have names those we have', async () => {
+  it('with an unsupported pooling is rejected with a list of supported ones', async () => {
     const model = tinyEncoder({ architecture: 'bert', pooling: 4 });
     await expect(loadFromMemory(model)).rejects.toThrow(/pooling_type 4.*mean.*cls.*last/);
   });
 
-  it('whose values overflow gives an error, not numbers', async () => {
+  it('whose values overflow gives an error instead of NaN', async () => {
     const model = tinyModel({ architecture: 'llama', pooling: 3 });
     const engine = await loadFromMemory(model);
     const embed = engine.runner.embed.bind(engine.runner);
@@ -233,8 +233,8 @@ describe('a file', () => {
   });
 });
 
-describe('a device for embeddings that is lost', () => {
-  it('fails what runs, is replaced, and gives the same vectors', async () => {
+describe('a lost device of an embedding model', () => {
+  it('fails running requests, is replaced, and gives the same vectors', async () => {
     const notices: string[] = [];
     const own = await loadFromMemory(tinyEncoder({ architecture: 'nomic-bert' }), {
       onNotice: (notice) => notices.push(notice),

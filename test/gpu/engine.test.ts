@@ -1,4 +1,4 @@
-/** The engine's promises to its callers, on the real adapter with the embedded model. */
+/** The engine's guarantees to its callers, on the real adapter with the embedded model. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { EngineError, type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
@@ -72,7 +72,7 @@ describe('the same request gives the same text', () => {
     expect(await answer(request(story))).toEqual(first);
   });
 
-  it('sampled with a seed, alone and beside seven others', async () => {
+  it('sampled with a seed, alone and together with seven others', async () => {
     const alone = await answer(request(story, { sampling: warm }));
     const others = Array.from({ length: 7 }, (_, index) =>
       answer(request(`What is ${index + 10} + 31?`, { sampling: { ...warm, seed: index } })),
@@ -81,7 +81,7 @@ describe('the same request gives the same text', () => {
     expect(beside).toEqual(alone);
   });
 
-  it('and another seed another one', async () => {
+  it('and with another seed, another text', async () => {
     const texts = new Set<string>();
     for (let seed = 0; seed < 6; seed++) {
       texts.add((await answer(request(story, { sampling: { ...warm, temperature: 1.2, seed } }))).text);
@@ -91,11 +91,11 @@ describe('the same request gives the same text', () => {
 });
 
 describe('prefill', () => {
-  // They write to the engine's pages by hand.
+  // These tests write to the engine's pages directly.
   afterEach(() => engine.forgetPrefixes());
   const ids = () => chat(`${story} ${story} ${story} What is the capital of Italy?`);
 
-  it('gives the same bits in one chunk and in pieces of any size', async () => {
+  it('gives the same bits in one chunk and in chunks of any size', async () => {
     const prompt = ids();
     const { runner } = engine;
     const inPieces = async (slot: number, size: number): Promise<Float32Array> => {
@@ -114,7 +114,7 @@ describe('prefill', () => {
     for (const size of [1, 7, 32, 33]) expect(await inPieces(1, size), `pieces of ${size}`).toEqual(whole);
   });
 
-  it('gives what decoding the prompt token by token gives, up to the rounding of attention', async () => {
+  it('gives the same as decoding the prompt token by token, up to the rounding of attention', async () => {
     const prompt = ids();
     const { runner } = engine;
     runner.setPages(0, [5, 2, 7, 1]);
@@ -134,7 +134,7 @@ describe('prefill', () => {
   });
 });
 
-describe('an answer ends', () => {
+describe('an output ends', () => {
   it('at the end token with stop, at max tokens with length', async () => {
     const whole = await answer(request('What is the capital of Italy?'));
     expect(whole).toMatchObject({ text: 'The capital of Italy is Rome.', finishReason: 'stop' });
@@ -144,7 +144,7 @@ describe('an answer ends', () => {
     expect((await answer(request('Hi', { maxTokens: 1 }))).completionTokens).toBe(1);
   });
 
-  it('before a stop text, wherever the tokens cut it', async () => {
+  it('before a stop string, for any token boundaries', async () => {
     const whole = (await answer(request(story))).text;
     for (const [start, length] of [
       [9, 5],
@@ -158,13 +158,13 @@ describe('an answer ends', () => {
     }
   });
 
-  it('beyond the end token only when asked to', async () => {
+  it('after the end token only when requested', async () => {
     const got = await answer(request('What is the capital of Italy?', { maxTokens: 40, ignoreEnd: true }));
     expect(got).toMatchObject({ completionTokens: 40, finishReason: 'length' });
   });
 });
 
-describe('sampling members reach the GPU', () => {
+describe('sampling parameters reach the GPU', () => {
   it('logit_bias forces and bans', async () => {
     const [rome = 0] = engine.tokenizer.encode(' Rome');
     const forced = await answer(
@@ -177,7 +177,7 @@ describe('sampling members reach the GPU', () => {
       }),
     );
     expect(banned.ids).not.toContain(rome);
-    // The next user of the slot is free of it.
+    // The next user of the slot is not affected.
     expect((await answer(request('What is the capital of Italy?'))).ids).toContain(rome);
   });
 
@@ -193,7 +193,7 @@ describe('sampling members reach the GPU', () => {
     }
   });
 
-  it('logits that are no numbers end the request with an error that names the model file', async () => {
+  it('NaN logits end the request with an error that names the model file', async () => {
     const bias = new Map(Array.from({ length: engine.model.vocabSize }, (_, id) => [id, Number.NaN]));
     const broken = answer(request('Hi', { sampling: { ...greedy, logitBias: bias } }));
     await expect(broken).rejects.toMatchObject({
@@ -207,8 +207,8 @@ describe('sampling members reach the GPU', () => {
     expect(got.text).toBe((await answer(request(story))).text);
   });
 
-  it('a character split over tokens comes out whole', async () => {
-    // Force the bytes of two characters, one byte token after the other.
+  it('a character split across tokens is emitted whole', async () => {
+    // Forces the bytes of two characters, one byte token after the other.
     const text = '€🦊';
     const bytes = engine.tokenizer.encode(text);
     const pieces: string[] = [];
@@ -221,8 +221,8 @@ describe('sampling members reach the GPU', () => {
   });
 });
 
-describe('what cannot be served is refused at once', () => {
-  it('a prompt that does not fit, naming both numbers', () => {
+describe('invalid requests are rejected at once', () => {
+  it('a prompt that does not fit, with both numbers', () => {
     const prompt = Array.from({ length: 1000 }, () => 5);
     const error = refusal(() => engine.generate(request('', { prompt, maxTokens: 25 })));
     expect(error.code).toBe('context_length_exceeded');
@@ -230,7 +230,7 @@ describe('what cannot be served is refused at once', () => {
     expect(error.message).toContain('1025');
   });
 
-  it('but a prompt that fits exactly is answered', async () => {
+  it('but a prompt that fits exactly is accepted', async () => {
     const prompt = Array.from({ length: 1023 }, (_, index) => (index * 7) % 2000);
     expect((await answer(request('', { prompt, maxTokens: 1 }))).completionTokens).toBe(1);
   });
@@ -239,7 +239,7 @@ describe('what cannot be served is refused at once', () => {
     expect(refusal(() => engine.generate(request('', { prompt: [] }))).code).toBe('invalid_request');
   });
 
-  it('more than slots and queue hold, and the others are answered', async () => {
+  it('more requests than slots and queue hold, and the others are served', async () => {
     const long = request(story, { maxTokens: 20, ignoreEnd: true });
     const running = Array.from({ length: 12 }, () => answer(long));
     expect(refusal(() => engine.generate(long)).code).toBe('queue_full');
@@ -249,8 +249,8 @@ describe('what cannot be served is refused at once', () => {
   });
 });
 
-describe('a cancelled request', () => {
-  it('throws the reason and frees its place', async () => {
+describe('a canceled request', () => {
+  it('throws the reason and frees its slot', async () => {
     const controller = new AbortController();
     const reason = new Error('the client left');
     const run = async () => {
@@ -265,7 +265,7 @@ describe('a cancelled request', () => {
     expect(engine.stats().running).toBe(0);
   });
 
-  it('stops when its reader leaves the loop', async () => {
+  it('stops when its consumer leaves the loop', async () => {
     const before = engine.stats().completions;
     for await (const event of engine.generate(request(story, { maxTokens: 900, ignoreEnd: true }))) {
       if (event.type === 'text') break;
@@ -273,7 +273,7 @@ describe('a cancelled request', () => {
     expect(engine.stats()).toMatchObject({ running: 0, queued: 0, completions: before });
   });
 
-  it('leaks nothing over 200 random requests, a third of them cut off', async () => {
+  it('leaks nothing over 200 random requests, a third of them canceled', async () => {
     const next = random(5);
     const one = async () => {
       const controller = new AbortController();
@@ -297,7 +297,7 @@ describe('a cancelled request', () => {
     for (let round = 0; round < 25; round++) await Promise.all(Array.from({ length: 8 }, one));
     const { pages, ...rest } = engine.stats();
     expect(rest).toMatchObject({ running: 0, queued: 0 });
-    // All pages are back: nobody uses any, and without the kept ones all are free.
+    // All pages are back: none is owned, and without the cached ones all are free.
     expect(pages.free + pages.cached).toBe(pages.total);
     engine.forgetPrefixes();
     expect(engine.stats().pages).toEqual({ total: pages.total, free: pages.total, cached: 0 });
@@ -305,7 +305,7 @@ describe('a cancelled request', () => {
 });
 
 describe('a lost device', () => {
-  it('fails what runs, is replaced once, and the next request is answered', async () => {
+  it('fails running requests, is replaced once, and the next request succeeds', async () => {
     const notices: string[] = [];
     const own = await loadEngine(nodePlatform(), { model, onNotice: (notice) => notices.push(notice) });
     try {
@@ -322,7 +322,7 @@ describe('a lost device', () => {
     }
   });
 
-  it('as is one that refuses a step, though nothing was lost', async () => {
+  it('so is a device that rejects a step without being lost', async () => {
     const notices: string[] = [];
     const own = await loadEngine(nodePlatform(), { model, onNotice: (notice) => notices.push(notice) });
     try {
@@ -337,7 +337,7 @@ describe('a lost device', () => {
     }
   });
 
-  it('is given up when the new one is lost before it answered anything', async () => {
+  it('is not replaced again when the new one is lost before any request succeeds', async () => {
     const notices: string[] = [];
     const own = await loadEngine(nodePlatform(), { model, onNotice: (notice) => notices.push(notice) });
     try {
@@ -353,12 +353,12 @@ describe('a lost device', () => {
 });
 
 describe('close', () => {
-  it('fails what runs, resolves when that is over, and refuses from then on', async () => {
+  it('fails running requests, resolves when they are done, and rejects new ones', async () => {
     const own = await loadEngine(nodePlatform(), { model });
     const running = answer(request(story, { maxTokens: 900, ignoreEnd: true }), own);
     const closed = own.close(600_000);
     await expect(running).rejects.toMatchObject({ code: 'shutting_down' });
-    // As soon as nothing runs: the grace is ten minutes.
+    // As soon as nothing runs; the grace period is ten minutes.
     await closed;
     expect(refusal(() => own.generate(request('Hi'))).code).toBe('shutting_down');
   });

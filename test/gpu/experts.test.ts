@@ -1,4 +1,4 @@
-/** Mixtures of experts in whole plans: what is computed of them, and weights larger than a binding may be. */
+/** Mixtures of experts in whole plans: which experts are computed, and weights larger than a binding. */
 import { describe, expect, it } from 'vitest';
 import { expertRoles } from '../../src/engine/expert-memory.ts';
 import { greedy, loadEngine } from '../../src/engine/index.ts';
@@ -22,7 +22,7 @@ async function wordsOf({ gpu: { device } }: Runner, buffer: GPUBuffer): Promise<
   return words;
 }
 
-/** Pairs that were computed since it was last asked: by kind of product, then by expert. */
+/** Pairs computed since the last call: by kind of product, then by expert. */
 async function computedBy(runner: Runner): Promise<number[][]> {
   const { memory, gpu, graph } = runner;
   const buffer = memory.experts?.computed as GPUBuffer;
@@ -32,7 +32,7 @@ async function computedBy(runner: Runner): Promise<number[][]> {
   return expertRoles.map((_, role) => [...words.subarray(role * count, (role + 1) * count)]);
 }
 
-/** How often each expert was chosen. */
+/** How often each expert was selected. */
 const countsOf = (chosen: readonly Uint32Array[], count: number): number[] =>
   Array.from({ length: count }, (_, e) =>
     chosen.reduce((sum, layer) => sum + layer.filter((one) => one === e).length, 0),
@@ -43,7 +43,7 @@ const models: Readonly<Record<string, TinyModel>> = {
   'gpt-oss, 4 of 7': { architecture: 'gpt-oss', window: 20, experts: { count: 7, used: 4, feedForward: 64 } },
 };
 
-describe('no expert is computed that was not chosen, and none twice', () => {
+describe('only selected experts are computed, and none twice', () => {
   for (const [name, model] of Object.entries(models)) {
     it(name, async () => {
       const bytes = tinyModel(model);
@@ -51,7 +51,7 @@ describe('no expert is computed that was not chosen, and none twice', () => {
       const engine = await loadFromMemory(bytes, { context: 96, parallel: 2 });
       const { runner } = engine;
       const { count, used } = runner.graph.shape.experts as { count: number; used: number };
-      await computedBy(runner); // of the start
+      await computedBy(runner); // by the warm-up
       const sequence = new RunnerSequence(runner, 0, [2, 0, 1]);
       const prompt = Array.from({ length: 33 }, (_, i) => (i * 71 + 3) % 256);
       const expectChosen = async (what: string) => {
@@ -70,7 +70,7 @@ describe('no expert is computed that was not chosen, and none twice', () => {
         const decoded = await expectChosen(`decoded ${id}`);
         expect(decoded.filter((one) => one > 0).length).toBeLessThanOrEqual(2 * used);
       }
-      // A few tokens, which are neither a prompt of tiles nor one.
+      // A few tokens: more than one, fewer than a tile.
       await sequence.prefill([1, 2, 3]);
       reference.forward([1, 2, 3]);
       await expectChosen('three tokens');
@@ -79,7 +79,7 @@ describe('no expert is computed that was not chosen, and none twice', () => {
   }
 });
 
-describe('experts of a matrix that no binding holds', () => {
+describe('experts of a matrix that fits no binding', () => {
   const model: TinyModel = {
     architecture: 'gpt-oss',
     type: 'Q8_0',
@@ -114,7 +114,7 @@ describe('experts of a matrix that no binding holds', () => {
     const reference = await ReferenceModel.load(await openSource(memorySource(bytes)), 'F16');
     const expected = reference.forward(prompt).at(-1) ?? [];
     expectClose(whole.logits[0] ?? [], expected, { nmse: 1e-7, maxAbs: 0.01 }, 'whole');
-    // Three experts a part and a bit; one a part, and no more than that.
+    // Three experts and a bit for each part; and exactly one.
     for (const [most, parts] of [
       [expertBytes * 3.7, 4],
       [expertBytes * 4, 3],
@@ -126,7 +126,7 @@ describe('experts of a matrix that no binding holds', () => {
     }
   });
 
-  it('are refused when not one of them fits', async () => {
+  it('are rejected when a single expert does not fit', async () => {
     await expect(logitsWith(expertBytes - 64)).rejects.toThrow(
       'an expert of tensor blk.0.ffn_gate_exps.weight is larger than a binding may be',
     );
@@ -134,7 +134,7 @@ describe('experts of a matrix that no binding holds', () => {
 });
 
 describe('texts that share steps', () => {
-  it.each(Object.entries(models))('get the answers that they get alone: %s', async (_, model) => {
+  it.each(Object.entries(models))('get the same outputs as alone: %s', async (_, model) => {
     const engine = await loadFromMemory(tinyModel(model), { context: 96, parallel: 4 });
     const prompts = [5, 23, 40, 61].map((length, n) =>
       Array.from({ length }, (_unused, i) => (i * 37 + n * 11) % 256),

@@ -1,4 +1,4 @@
-/** The lab over a model with a window, another activation and norms that are added: what older kernels are not told. */
+/** The lab on a model with a window, another activation and added norms, which older kernels do not support. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -52,7 +52,7 @@ async function stubOf(op: string): Promise<KernelRegistration> {
 const findingsOf = (report: Awaited<ReturnType<ResidentLab['register']>>) =>
   report.stages.flatMap(({ findings }) => findings.map(({ code, severity }) => `${severity} ${code}`));
 
-describe('a kernel of before', () => {
+describe('a kernel written for older contracts', () => {
   it.each([
     [
       'attention',
@@ -70,22 +70,25 @@ describe('a kernel of before', () => {
       'layers.1.ffn.act',
       'params.activation is 1',
     ],
-  ])('%s: is accepted, and bound only where it is right', async (op, member, use, named, target, reason) => {
-    const whole = await stubOf(op);
-    // As if there were no such member: it has its neutral value.
-    const source = whole.source.replace(member, '').replaceAll(use, '0u');
-    expect(source).not.toContain(named + ':');
-    const report = await lab.register({ ...whole, name: 'older', source }, signal);
-    expect(report.accepted, JSON.stringify(report.stages)).toBe(true);
-    expect(findingsOf(report)).toContain('info params_end_early');
-    await expect(lab.bind({ kernel: 'older', components: [target] })).rejects.toMatchObject({
-      code: 'incompatible_component',
-      message: expect.stringContaining(reason),
-    });
-    expect(engine.runner.bound).toBeUndefined();
-  });
+  ])(
+    '%s: is accepted, and bound only where it is correct',
+    async (op, member, use, named, target, reason) => {
+      const whole = await stubOf(op);
+      // As if the member did not exist: it has its neutral value.
+      const source = whole.source.replace(member, '').replaceAll(use, '0u');
+      expect(source).not.toContain(named + ':');
+      const report = await lab.register({ ...whole, name: 'older', source }, signal);
+      expect(report.accepted, JSON.stringify(report.stages)).toBe(true);
+      expect(findingsOf(report)).toContain('info params_end_early');
+      await expect(lab.bind({ kernel: 'older', components: [target] })).rejects.toMatchObject({
+        code: 'incompatible_component',
+        message: expect.stringContaining(reason),
+      });
+      expect(engine.runner.bound).toBeUndefined();
+    },
+  );
 
-  it('attention runs the layer that sees everything', async () => {
+  it('attention runs on the layer with full attention', async () => {
     const whole = await stubOf('attention');
     const source = whole.source.replace(/\n {2}window: u32,.*/, '').replaceAll('params.window', '0u');
     await lab.register({ ...whole, name: 'older', source }, signal);
@@ -96,21 +99,21 @@ describe('a kernel of before', () => {
     await lab.unbind();
   });
 
-  it('the sample of docs/write-a-kernel.md is one of them', async () => {
+  it('so is the sample of docs/write-a-kernel.md', async () => {
     const path = new URL('../../docs/samples/gate_up.wgsl', import.meta.url);
     const source = await readFile(path, 'utf8');
     expect(source).not.toContain('activation:');
   });
 });
 
-describe('a kernel that heeds all members', () => {
+describe('a kernel that uses all members', () => {
   it.each([
     ['attention', 'layers.*.attn.attend'],
     ['attention_decode', 'layers.*.attn.attend'],
     ['norm_add', 'layers.*.attn.post_norm_add'],
     ['gated_matmul', 'layers.*.ffn.gate_up_act'],
     ['rope_kv_write', 'layers.*.attn.rope_kv'],
-  ])('%s passes the gate, is bound, and gives the model its logits', async (op, target) => {
+  ])("%s passes the gate, is bound, and gives the model's logits", async (op, target) => {
     const report = await lab.register(await stubOf(op), signal);
     expect(report.accepted, JSON.stringify(report.stages)).toBe(true);
     expect(findingsOf(report)).not.toContain('info params_end_early');

@@ -1,4 +1,4 @@
-/** The lab's bench on models whose layers do more than attend and feed forward. */
+/** The lab benchmark on models with layers of several kinds. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** The gate's stages on this machine's adapter, in this process: nothing here hangs. */
+/** The gate's stages on this machine's adapter, in this process; no kernel hangs here. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { WgslSources } from '../../kernels/assemble.ts';
 import { openBench } from '../../src/lab/gate/open-bench.ts';
@@ -39,7 +39,7 @@ const codes = ({ stages }: KernelRegistrationReport) =>
     findings.filter(({ severity }) => severity !== 'info').map(({ code }) => code),
   );
 
-describe('stubs are accepted as they are', () => {
+describe('stubs are accepted unchanged', () => {
   for (const op of labOps.keys()) {
     it(op, async () => {
       for (const target of stubTargets(op, [...bench.gpu.device.features])) {
@@ -55,7 +55,7 @@ describe('stubs are accepted as they are', () => {
 });
 
 describe('a report', () => {
-  it('shows numbers for every case, with the built-in beside it', async () => {
+  it('has numbers for every case, with those of the built-in', async () => {
     const report = await gate(rmsNorm);
     expect(report.stages.map(({ stage }) => stage)).toEqual([
       'parse',
@@ -75,7 +75,7 @@ describe('a report', () => {
     expect(kinds).toEqual(new Set(['random', 'ragged', 'extreme', 'one_row']));
   });
 
-  it('of one seed is the same twice, of another one its inputs differ', async () => {
+  it('of one seed is reproducible; another seed changes the inputs', async () => {
     const first = await gate(matmul);
     const again = await gate(matmul);
     const other = await gate(matmul, { seed: 8 });
@@ -83,7 +83,7 @@ describe('a report', () => {
     expect(other.parity).not.toEqual(first.parity);
   });
 
-  it('runs live shapes and captured inputs, too', async () => {
+  it('covers live shapes and captured inputs as well', async () => {
     const captured = labOps.get('rms_norm')?.cases({ seed: 3, formats: [] }).slice(0, 1) ?? [];
     const renamed = captured.map((one) => ({ ...one, name: `captured ${one.name}` }));
     const live = {
@@ -95,7 +95,7 @@ describe('a report', () => {
     expect(names.at(-1)).toMatch(/^captured /);
   });
 
-  it('leaves out captured inputs of weights that the kernel does not read', async () => {
+  it('skips captured inputs of weights that the kernel does not read', async () => {
     const captured = ['q8_0', 'f32'].map((format) => {
       const [one] = labOps.get('matmul')?.cases({ seed: 3, formats: [format] }) ?? [];
       return { ...(one as ParityCase), name: `captured ${format}` };
@@ -106,7 +106,7 @@ describe('a report', () => {
     expect(names.filter((name) => name.startsWith('captured'))).toEqual(['captured f32']);
   });
 
-  it('ends with the first stage that fails, safety beside interface, and keeps the places of all its findings', async () => {
+  it('ends with the first failing stage (safety runs together with interface) and keeps all locations', async () => {
     const twoErrors = rmsNorm.source.replace('var squares = 0.0;', 'var squares = 0;');
     const parsed = await gate({ ...rmsNorm, source: twoErrors });
     expect(parsed).toMatchObject({ accepted: false, stages: [{ stage: 'parse', ok: false }] });
@@ -123,7 +123,7 @@ describe('a report', () => {
     ]);
   });
 
-  it('says where an access out of bounds stands', async () => {
+  it('gives the location of an out-of-bounds access', async () => {
     const source = rmsNorm.source.replace(
       'y[start + c] = result;',
       'y[start + c] = result; y[start + c + 1000000u] = result;',
@@ -142,7 +142,7 @@ describe('a report', () => {
   });
 });
 
-it('accepts nothing for want of cases', async () => {
+it('does not accept a kernel without cases', async () => {
   await expect(gate({ ...matmul, dtypes: [] })).rejects.toThrow('no cases for matmul');
 });
 
@@ -183,7 +183,7 @@ describe('tunables', () => {
     tunables: { WG: [8, 32, 64] },
   };
 
-  it('are all tried, and the best is told for each live shape, beside the built-in', async () => {
+  it('are all tried; the best is reported for each live shape, with the built-in', async () => {
     const shape = (rows: number) => ({
       dims: { tokens: 1, rows, columns: 64, blocks: 2, block_bytes: 128 },
       params: { rows, blocks: 2, x_stride: 64, y_stride: rows, y_offset: 0, has_bias: 0, eps: 0 },
@@ -219,7 +219,7 @@ describe('tunables', () => {
     expect(report.tuning).toEqual([]);
   });
 
-  it('that the adapter cannot have are left out', async () => {
+  it('that the adapter does not support are left out', async () => {
     const report = await gate({ ...tunable, tunables: { WG: [64, 4096] } });
     if (!report.accepted) expect(codes(report)).toContain('workgroup_size');
     else expect(codes(report)).toContain('limit_exceeded');

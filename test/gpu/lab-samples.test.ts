@@ -23,7 +23,7 @@ describe('docs/samples', () => {
   });
 
   for (const sample of samples) {
-    it(`${sample} is accepted as it is, at every value it wants tried`, async ({ skip }) => {
+    it(`${sample} is accepted unchanged, with every value of its tunables`, async ({ skip }) => {
       const { kernels } = await readWgslKernel(`${folder}${sample}`, readKernelFlags({}));
       const [kernel] = kernels;
       expect(kernel?.faults).toEqual([]);

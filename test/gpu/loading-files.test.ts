@@ -1,4 +1,4 @@
-/** What loading asks of the files of a model, and what becomes of the device when they fail. */
+/** File access while loading, and the device when files fail. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { loadEngine, type Platform } from '../../src/engine/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -14,7 +14,7 @@ const bytes = tinyModel({
   ropeFactors: Array.from({ length: 32 }, () => 1.5),
 });
 
-/** The system's adapters; whoever asks for a device of one is heard. */
+/** The system's adapters; requested devices are recorded. */
 const adapters =
   (onDevice: (device: GPUDevice) => void): Platform['requestAdapter'] =>
   async (options) => {
@@ -33,7 +33,7 @@ describe('a model on a web server', () => {
   afterEach(() => server?.close());
 
   it.each([undefined, 'Q8_0'] as const)(
-    'is fetched once, with its digest (quantised to %s)',
+    'is downloaded once, including its digest (quantized to %s)',
     async (quantize) => {
       const asked: { first: number; last: number }[] = [];
       server = await serve((request, response) => {
@@ -67,7 +67,7 @@ describe('a model on a web server', () => {
   );
 });
 
-describe('a file that fails once the model is on the device', () => {
+describe('a file that fails after the model is on the device', () => {
   it('leaves no device and no file open', async () => {
     const devices: GPUDevice[] = [];
     const source = memorySource(bytes);
@@ -104,7 +104,7 @@ describe('a file that fails once the model is on the device', () => {
     expect(source.closed).toBe(true);
   });
 
-  it('a device that refuses the steps of a model refuses the model, where zeros would pass for tokens', async () => {
+  it('a device that rejects the steps of a model causes a load error, where zeros would pass for tokens', async () => {
     const platform: Platform = {
       ...memoryPlatform(tinyModel({ architecture: 'llama' })),
       requestAdapter: adapters((device) => {
@@ -115,7 +115,7 @@ describe('a file that fails once the model is on the device', () => {
           encoder.beginComputePass = (...of) => {
             const begun = pass(...of);
             const dispatch = begun.dispatchWorkgroups.bind(begun);
-            // As a grid is that is wider than the device allows.
+            // Like a grid that exceeds the device's limits.
             begun.dispatchWorkgroups = (x) => dispatch(x + 65_536);
             return begun;
           };
@@ -131,7 +131,7 @@ describe('a file that fails once the model is on the device', () => {
     });
   });
 
-  it('a device that is lost while a model warms up fails the load, and nothing else', async () => {
+  it('a device lost during warm-up fails only that load', async () => {
     const devices: GPUDevice[] = [];
     const platform: Platform = {
       ...memoryPlatform(tinyModel({ architecture: 'llama' })),

@@ -1,4 +1,4 @@
-/** Log probabilities of answers and prompts, on the real adapter with the embedded model. */
+/** Log probabilities of outputs and prompts, on the real adapter with the embedded model. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { logprobs as oracle } from '../../kernels/reference/index.ts';
 import {
@@ -58,8 +58,8 @@ async function answer(to: GenerateRequest) {
 }
 
 /**
- * Keys and values are kept in f16, and prompts and decoded tokens may be computed by kernels that add in different
- * orders. Measured on a software adapter: 5e-3 from the oracle's double precision, nothing between prompt and answer.
+ * Keys and values are stored in f16, and prompts and decoded tokens may use kernels that add in different orders.
+ * Measured on a software adapter: 5e-3 from the oracle's double precision, no difference between prompt and output.
  */
 const tolerance = 1e-2;
 
@@ -68,14 +68,14 @@ function expectNear(got: TokenLogprob | undefined | null, expected: TokenLogprob
   expect(Math.abs((got?.logprob ?? 0) - expected.logprob), what).toBeLessThan(tolerance);
   const at = new Map(expected.top.map(({ id, logprob }) => [id, logprob]));
   for (const { id, logprob } of got?.top ?? []) {
-    // The last of them may have changed places with others that are as likely.
+    // The last of them may be exchanged with an equally likely one.
     const known = at.get(id) ?? expected.top.at(-1)?.logprob ?? 0;
     expect(Math.abs(logprob - known), `${what}, token ${id}`).toBeLessThan(tolerance);
   }
 }
 
 describe('log probabilities', () => {
-  it('of a prompt are those of the reference, for every token but the first', async () => {
+  it('of a prompt match the reference, for every token but the first', async () => {
     const { prompt = [], ids } = await answer(request({ maxTokens: 0, logprobs: 20, promptLogprobs: true }));
     expect(ids).toEqual([]);
     const tokens = request().prompt;
@@ -88,7 +88,7 @@ describe('log probabilities', () => {
     }
   });
 
-  it('are those of the logits that the model has, and of all of them together 1', async () => {
+  it("match the model's logits, and all probabilities sum to 1", async () => {
     const { prompt } = request();
     const [row] = await engine.exclusive(async (runner) => {
       runner.setPages(0, [1, 0]);
@@ -101,13 +101,13 @@ describe('log probabilities', () => {
     const { logprobs } = await answer(request({ maxTokens: 1, logprobs: 20 }));
     const { id } = logprobs[0] as TokenLogprob;
     expectNear(logprobs[0], { id, ...oracle(logits, id, 20) }, 'the first token');
-    // The same constant lies between logit and log probability of every token.
+    // Logit minus log probability is the same constant for every token.
     const sum = (logits[id] as number) - (logprobs[0] as TokenLogprob).logprob;
     const mass = logits.reduce((total, logit) => total + Math.exp(logit - sum), 0);
     expect(Math.abs(mass - 1)).toBeLessThan(1e-4);
   });
 
-  it('of a greedy answer: each token is the likeliest one, and the likeliest come first', async () => {
+  it('of a greedy output: each token is the most likely one, and the list is in descending order', async () => {
     const { ids, logprobs } = await answer(request({ logprobs: 5 }));
     expect(logprobs.map(({ top }) => top[0]?.id)).toEqual(ids);
     for (const { logprob, top } of logprobs) {
@@ -120,7 +120,7 @@ describe('log probabilities', () => {
     expect((await answer(request())).ids).toEqual(ids);
   });
 
-  it('of an answer are those of the same text as a prompt', async () => {
+  it('of an output are those of the same text as a prompt', async () => {
     const sampling: Sampling = { ...greedy, temperature: 1.2, seed: 5 };
     const { ids, logprobs } = await answer(request({ sampling, logprobs: 3 }));
     const whole = [...request().prompt, ...ids];
@@ -132,7 +132,7 @@ describe('log probabilities', () => {
     }
   });
 
-  it("are the model's own, whatever is added to its logits", async () => {
+  it("are the model's own, even when its logits are modified", async () => {
     const { prompt } = request();
     const plain = await answer(request({ maxTokens: 1, logprobs: 20 }));
     const [likeliest, other] = plain.logprobs[0]!.top as [
@@ -158,7 +158,7 @@ describe('log probabilities', () => {
     expect(prompt.length).toBeGreaterThan(3);
   });
 
-  it('change nothing of what is drawn, beside others that want none and one whose prompt is scored', async () => {
+  it('do not change samples, together with requests without them and with a scored prompt', async () => {
     const sampling = (seed: number): Sampling => ({ ...greedy, temperature: 1, seed, frequencyPenalty: 0.2 });
     const alone = await Promise.all(
       [1, 2, 3].map(async (seed) => (await answer(request({ sampling: sampling(seed) }))).ids),
@@ -176,7 +176,7 @@ describe('log probabilities', () => {
     expect((await scored).prompt).toHaveLength(request().prompt.length);
   });
 
-  it('of a long prompt come in full, and what is computed serves the next request', async () => {
+  it('of a long prompt are complete, and what is computed serves the next request', async () => {
     const prompt = Array.from({ length: 300 }, (_, index) => 100 + ((index * 37) % 1500));
     const { prompt: scores = [] } = await answer(
       request({ prompt, maxTokens: 0, logprobs: 0, promptLogprobs: true }),
@@ -191,7 +191,7 @@ describe('log probabilities', () => {
   });
 });
 
-describe('what cannot be honoured is refused, all of it at once', () => {
+describe('invalid combinations are rejected, all in one error', () => {
   const refusal = (changes: Partial<GenerateRequest>): EngineError => {
     try {
       engine.generate(request(changes));
@@ -201,7 +201,7 @@ describe('what cannot be honoured is refused, all of it at once', () => {
     throw new Error('nothing was refused');
   };
 
-  it('after sampling are those of what the rules leave, also beside others', async () => {
+  it('after sampling are those of the filtered distribution, also with other requests', async () => {
     const sampling: Sampling = { ...greedy, temperature: 1.7, topK: 4, seed: 9 };
     const raw = await answer(request({ sampling, logprobs: 4 }));
     const [after, , likeliest] = await Promise.all([
@@ -227,7 +227,7 @@ describe('what cannot be honoured is refused, all of it at once', () => {
     }
   });
 
-  it('counts out of range, prompts without a count, answers of no tokens', () => {
+  it('counts out of range, prompts without a count, outputs without tokens', () => {
     for (const logprobs of [-1, 21, 1.5]) {
       expect(refusal({ logprobs }).code).toBe('invalid_request');
       expect(refusal({ logprobs }).message).toContain('0 to 20');

@@ -1,4 +1,4 @@
-/** Contexts that attention reads in several parts, and steps that hold sequences of very different lengths. */
+/** Contexts that attention reads in several splits, and steps with sequences of very different lengths. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
@@ -19,7 +19,7 @@ let prompt: number[];
 beforeAll(async () => {
   const platform = nodePlatform();
   const file = await openModelFile(await platform.modelFiles(model));
-  // Splits as on a GPU: a software adapter has them beyond 4,096 tokens only.
+  // Splits as on a GPU: a software adapter only splits beyond 4,096 tokens.
   engine = {
     runner: await Runner.load({
       gpu: await openGpu(await platform.requestAdapter({}), platform.backend),
@@ -41,10 +41,10 @@ beforeAll(async () => {
 });
 afterAll(() => engine.runner.destroy());
 
-/** Pages of a slot, no two slots alike and none in order. */
+/** Pages of a slot, different for each slot and in random order. */
 const pagesOf = (slot: number) => Array.from({ length: 32 }, (_, page) => slot * 32 + ((page * 11 + 3) % 32));
 
-/** A sequence whose first tokens are written already. */
+/** A sequence whose first tokens are already written. */
 async function written(slot: number, tokens: number): Promise<RunnerSequence> {
   const sequence = new RunnerSequence(engine.runner, slot, pagesOf(slot));
   await sequence.prefill(prompt.slice(0, tokens), 128);
@@ -52,7 +52,7 @@ async function written(slot: number, tokens: number): Promise<RunnerSequence> {
 }
 
 describe('a long context', () => {
-  it('is decoded as it is prefilled, over the edge between two parts of it', async () => {
+  it('decodes the same as it prefills, across the boundary of two splits', async () => {
     const decoding = await written(0, 505);
     for (let position = 505; position < 520; position++) {
       const decoded = await decoding.decode(prompt[position] as number);
@@ -76,7 +76,7 @@ describe('a long context', () => {
 });
 
 describe('a decoded token', () => {
-  it('has the same bits alone and beside sequences of any length, up to all slots', async () => {
+  it('has the same bits alone and together with sequences of any length, up to all slots', async () => {
     const { runner } = engine;
     const lengths = [40, 900, 513, 512, 31, 32, 700, 1];
     for (const [slot, length] of lengths.entries()) await written(slot, length);
@@ -85,7 +85,7 @@ describe('a decoded token', () => {
       const position = lengths[slot] as number;
       step.sample(step.decodeToken(prompt[position] as number, position, slot), slot, position + 1, greedy);
     };
-    // A step writes the same keys and values each time it is run.
+    // A step writes the same keys and values each time it runs.
     const alone: Float32Array[] = [];
     for (const slot of lengths.keys()) {
       step.clear();
@@ -107,7 +107,7 @@ describe('a decoded token', () => {
     }
   });
 
-  it('has the same bits beside a prompt that is prefilled in the same step', async () => {
+  it('has the same bits together with a prompt that is prefilled in the same step', async () => {
     const { runner } = engine;
     await written(0, 50);
     const step = runner.newStep();

@@ -1,4 +1,4 @@
-/** Folders as MLC compiles them, on the adapter: the logits of the weights that its quantisation leaves. */
+/** Folders compiled by MLC, on the adapter: the logits of the weights after its quantization. */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, it } from 'vitest';
@@ -19,7 +19,7 @@ const converted = (name: string): Promise<ModelFile> => {
   return openSource(memorySource(new Uint8Array(readFileSync(path))));
 };
 
-/** A GGUF file with all its weights as MLC would have left them, in F32. */
+/** A GGUF file with all weights as dequantized from MLC, in F32. */
 const roundTripped = (file: ModelFile, quantization: MlcQuantization): ModelFile => ({
   ...file,
   tensors: new Map(
@@ -56,7 +56,7 @@ describe.each(['q4f16_1', 'q3f16_1'] as const)('an MLC folder in %s', (quantizat
         takePages(runner, 0);
         const got = await logitsAt(runner, ids, positions, { chunks: [33, 1] });
         const oracle = await ReferenceModel.load(roundTripped(await converted(name), quantization), 'F16');
-        // Sums in 16 bits where a GPU's kernels have them.
+        // Sums are in 16 bits in a GPU's kernels.
         const tolerance = { nmse: 5e-5, maxAbs: boundsOf(runner).logits.exact };
         for (const [position, expected] of oracle.forward(ids).entries())
           expectClose(got[position] ?? [], expected, tolerance, `position ${position}`);

@@ -1,4 +1,4 @@
-/** Pages on demand, shared beginnings and preemption on the real adapter with the embedded model. */
+/** Page allocation, shared prefixes and preemption on the real adapter with the embedded model. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
@@ -36,7 +36,7 @@ async function answer(to: GenerateRequest, by: ResidentEngine = engine) {
   return got;
 }
 
-/** The answer of an engine that remembers nothing. */
+/** The output of an engine without a prefix cache. */
 async function cold(to: GenerateRequest) {
   engine.forgetPrefixes();
   const got = await answer(to);
@@ -46,7 +46,7 @@ async function cold(to: GenerateRequest) {
 
 describe('a repeated prompt', () => {
   it.each([2, 31, 32, 33, 64, 150])(
-    'of %i tokens computes its last token only, and gets the same text',
+    'of %i tokens computes only its last token, and gives the same text',
     async (length) => {
       for (const sampling of [greedy, warm]) {
         const one = request(ids(stories).slice(0, length), { sampling });
@@ -56,7 +56,7 @@ describe('a repeated prompt', () => {
     },
   );
 
-  it('counts what it was spared in the engine’s totals', async () => {
+  it('counts reused tokens in the engine’s totals', async () => {
     engine.forgetPrefixes();
     const before = engine.stats();
     const one = request(ids(stories).slice(0, 100), { maxTokens: 2 });
@@ -69,15 +69,15 @@ describe('a repeated prompt', () => {
   });
 });
 
-describe('texts that begin alike', () => {
-  it('a growing chat computes what is new', async () => {
+describe('texts with the same prefix', () => {
+  it('a growing chat computes only what is new', async () => {
     engine.forgetPrefixes();
     let prompt = ids('User: tell me a story about Mia.\nAnswer:');
     const turns: { one: GenerateRequest; got: number[] }[] = [];
     for (let turn = 0; turn < 4; turn++) {
       const one = request(prompt, { sampling: { ...warm, seed: turn }, maxTokens: 30 });
       const { ids: got, cached } = await answer(one);
-      // All of the last prompt and answer, but for the token that was drawn last.
+      // All of the last prompt and output except the token sampled last.
       const known = turn === 0 ? 0 : turns[turn - 1]!.one.prompt.length + 29;
       expect(cached).toBe(known);
       turns.push({ one, got });
@@ -86,7 +86,7 @@ describe('texts that begin alike', () => {
     for (const { one, got } of turns) expect((await cold(one)).ids).toEqual(got);
   });
 
-  it('eight at once share what the first computes, and get the texts they get alone', async () => {
+  it('eight at once share what the first computes, and get the same texts as alone', async () => {
     const beginning = ids(stories).slice(0, 140);
     const requests = Array.from({ length: 8 }, (_, n) =>
       request([...beginning, ...ids(`Number ${n}:`)], { sampling: { ...warm, seed: n } }),
@@ -98,7 +98,7 @@ describe('texts that begin alike', () => {
     for (const [n, one] of requests.entries()) expect(together[n]!.ids).toEqual((await cold(one)).ids);
   });
 
-  it('one that is cut off leaves what it computed, and nothing that it did not', async () => {
+  it('a canceled one leaves only what it computed', async () => {
     const prompt = ids(stories).slice(0, 40);
     const whole = await cold(request(prompt, { maxTokens: 100 }));
     for (const cut of [1, 5, 30]) {
@@ -123,7 +123,7 @@ describe('texts that begin alike', () => {
 });
 
 describe('a cache that is too small', () => {
-  it('long answers give way to each other, beside ones that are cut off, and are the same as alone', async () => {
+  it('long outputs are preempted, also with canceled ones among them, and are the same as alone', async () => {
     const { layers, kvHeads, headDim } = engine.runner.graph.shape;
     const pageBytes = layers * 2 * pageTokens * kvHeads * headDim * 2;
     const small = await loadEngine(nodePlatform(), {
@@ -157,7 +157,7 @@ describe('a cache that is too small', () => {
     }
   });
 
-  it('a context that the budget cannot hold is refused, naming both', async () => {
+  it('a context that the byte budget cannot hold is rejected, with both numbers', async () => {
     const loading = loadEngine(nodePlatform(), { model, context: 384, kvCacheBytes: 10_000 });
     await expect(loading).rejects.toThrow(/--kv-cache-bytes 10000 .* --context 384/);
   });

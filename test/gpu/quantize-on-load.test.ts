@@ -1,4 +1,4 @@
-/** `--quantize q4_k` on a whole model: what is quantised while it is loaded is what was quantised before. */
+/** `--quantize q4_k` on a whole model: quantizing while loading equals quantizing before. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Runner } from '../../src/engine/runner.ts';
 import { boundsOf } from '../support/against-transformers.ts';
@@ -17,7 +17,7 @@ const shapes: Readonly<Record<string, TinyModel>> = {
   'with narrow rows': { architecture: 'llama', width: 256, feedForward: 288 },
 };
 
-/** What `--quantize q4_k` makes of a model's matrices, by hand. */
+/** The model's matrices quantized as by `--quantize q4_k`. */
 const typesOf = ({ untied, feedForward }: TinyModel): Readonly<Record<string, GgufType>> => {
   const inner = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up'];
   return {
@@ -31,7 +31,7 @@ const typesOf = ({ untied, feedForward }: TinyModel): Readonly<Record<string, Gg
 const ids = [0, 287, 31, 32, 128, 255, 64, 100, 99, 3, 3, 201];
 const positions = ids.map((_, position) => position);
 
-describe.each(Object.keys(shapes))('a model %s, quantised to Q4_K while it is loaded', (name) => {
+describe.each(Object.keys(shapes))('a model %s, quantized to Q4_K while it is loaded', (name) => {
   const shape = shapes[name] as TinyModel;
   const plain = tinyModel(shape);
   const beforehand = tinyModel({ ...shape, type: typesOf(shape) });
@@ -48,22 +48,22 @@ describe.each(Object.keys(shapes))('a model %s, quantised to Q4_K while it is lo
   beforeAll(async () => void (onLoad = await logitsOf(plain, 'Q4_K')));
   afterAll(() => runners.forEach((runner) => runner.destroy()));
 
-  it('gives the very logits of a file that was quantised before', async () => {
+  it('gives exactly the logits of a file quantized before', async () => {
     expect(await logitsOf(beforehand)).toEqual(onLoad);
   });
 
   it('gives the logits of the CPU oracle', async () => {
     const oracle = await ReferenceModel.load(await openSource(memorySource(beforehand)), 'F16');
-    // Sums in 16 bits where the adapter has them.
+    // Sums are in 16 bits where the adapter supports it.
     const tolerance = { nmse: 5e-5, maxAbs: boundsOf(runners[0] as Runner).logits.exact };
     for (const [position, expected] of oracle.forward(ids).entries())
       expectClose(onLoad[position] ?? [], expected, tolerance, `position ${position}`);
   });
 
-  it('is near to the model in full precision, and not the same', async () => {
+  it('is close to the model in full precision, but not equal', async () => {
     const oracle = await ReferenceModel.load(await openSource(memorySource(plain)), 'F16');
     const errors = oracle.forward(ids).map((expected, position) => nmse(onLoad[position] ?? [], expected));
-    // Of logits that have nothing to do with each other it is 2; random weights in 4 bits are far off.
+    // Unrelated logits would give 2; random weights in 4 bits are far off.
     expect(Math.max(...errors)).toBeLessThan(0.4);
     expect(Math.min(...errors)).toBeGreaterThan(1e-4);
   });

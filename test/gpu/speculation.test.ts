@@ -1,4 +1,4 @@
-/** Guessed tokens change how long an answer takes and nothing else: on the real adapter. */
+/** Speculative decoding changes only the time of an output, on the real adapter. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
@@ -86,7 +86,7 @@ describe('the embedded model', () => {
     },
   );
 
-  it('ends at the end token, at max tokens and before a stop text wherever they fall in a run of drafts', async () => {
+  it('ends at the end token, at max tokens and before a stop string at any position within drafts', async () => {
     const whole = await answer(request({ maxTokens: 60 }), plain);
     for (let maxTokens = 1; maxTokens <= 20; maxTokens++) {
       expect(await answer(request({ maxTokens }), guessing)).toEqual(
@@ -97,7 +97,7 @@ describe('the embedded model', () => {
       const one = request({ stop: [whole.text.slice(at, at + 5)] });
       expect(await answer(one, guessing)).toEqual(await answer(one, plain));
     }
-    // The model ends a text that it has seen end, so the end itself is guessed.
+    // The model ends a text that it has seen end, so the end itself is drafted.
     const chat = plain.chatTemplate?.render({
       messages: [
         { role: 'user', content: 'What is the capital of Italy?' },
@@ -113,7 +113,7 @@ describe('the embedded model', () => {
     expect(got.end).toMatchObject({ finishReason: 'stop' });
   });
 
-  it('computes the bits of a decoded token for a verified one', async (context) => {
+  it('a verified token has the same bits as a decoded one', async (context) => {
     const { runner, adapter } = plain;
     if (!adapter.software)
       context.skip('a GPU compiler may order the sums of two attention kernels differently');
@@ -136,7 +136,7 @@ describe('the embedded model', () => {
     plain.forgetPrefixes();
   });
 
-  it('adapts by itself to what pays, with the same tokens', async () => {
+  it('adapts to what pays off, with the same tokens', async () => {
     const adaptive = await loadEngine(nodePlatform(), { model });
     try {
       for (let n = 0; n < 3; n++) {
@@ -152,16 +152,16 @@ describe('the embedded model', () => {
 describe('the distribution of sampled tokens', () => {
   const bytes = tinyModel({ architecture: 'llama', type: 'Q8_0' });
   const letters = [97, 98, 99];
-  /** Only three letters may come, all of them likely. */
+  /** Only three letters are allowed, all of them likely. */
   const logitBias = new Map(
     Array.from({ length: 288 }, (_, id): [number, number] => [id, letters.includes(id) ? 0 : -100]),
   );
   const sampling: Sampling = { ...greedy, temperature: 6, logitBias };
-  // Whatever comes first, it has come before.
+  // Any first token has occurred before.
   const prompt = Array.from('abcabacbcabccbaabc', (letter) => letter.charCodeAt(0));
   const count = 3000;
 
-  it('is the model’s own, also of tokens that were guessed', async () => {
+  it('is that of the model, also for drafted tokens', async () => {
     const engine = await loadFromMemory(bytes, { context: 256, queue: count, speculation: 'always' });
     try {
       const drawn = new Map<string, number>();
@@ -201,7 +201,7 @@ describe('the distribution of sampled tokens', () => {
           }
         }
       }
-      // 26 degrees of freedom: beyond 54 in one of a thousand draws; the seeds are fixed.
+      // 26 degrees of freedom: 54 is exceeded by one in a thousand samples; the seeds are fixed.
       expect(chiSquare).toBeLessThan(54);
       expect([...drawn.keys()].some((key) => key.includes(String(endToken)))).toBe(false);
     } finally {

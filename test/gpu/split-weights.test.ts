@@ -1,4 +1,4 @@
-/** Matrices larger than a binding may be lie in several buffers; the model must not notice. */
+/** Matrices larger than a binding are stored in several buffers, with the same results. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { matmulFamilies, type MatmulFamily } from '../../kernels/matmul.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
@@ -40,7 +40,7 @@ afterAll(() => gpu.device.destroy());
 
 const prompt = [0, 287, 31, 32, 128, 255, 64, 100, 99, 3];
 
-/** The logits after the prompt, with no buffer of weights larger than the limit; and how many buffers there were. */
+/** The logits after the prompt with no weight buffer larger than the limit, and the number of buffers. */
 async function logitsWith(
   maxBindingBytes: number,
   { joined = false } = {},
@@ -100,7 +100,7 @@ describe('weights split by rows', () => {
     const whole = await logitsWith(2 ** 27);
     const expected = (await referenceForward(file, prompt)).at(-1) ?? [];
     expectClose(whole.logits, expected, { nmse: 1e-5, maxAbs: 0.1 }, 'whole');
-    // A dozen rows a buffer, and one row a buffer of the widest: [64, 256] in F32.
+    // A dozen rows in each buffer, and one row of the widest: [64, 256] in F32.
     for (const limit of [4096, 1024]) {
       const split = await logitsWith(limit);
       expect(split.parts).toBeGreaterThan(10 * whole.parts);
@@ -108,9 +108,9 @@ describe('weights split by rows', () => {
     }
   });
 
-  it("and what the engine joins of them gives the oracle's logits too", async () => {
+  it("fused operations give the oracle's logits too", async () => {
     const expected = (await referenceForward(file, prompt)).at(-1) ?? [];
-    // What is joined depends on how the weights are cut, and joined norms round differently.
+    // What is fused depends on how the weights are split, and fused norms round differently.
     for (const limit of [2 ** 27, 16_384, 4096, 1024]) {
       const { logits } = await logitsWith(limit, { joined: true });
       expectClose(logits, expected, { nmse: 1e-5, maxAbs: 0.1 }, `at most ${limit} bytes a buffer`);

@@ -1,4 +1,7 @@
-/** Texts that go on from kept states, on the real adapter: the tokens and probabilities of an engine that keeps nothing. */
+/**
+ * Texts that continue from retained states, on the real adapter: tokens and probabilities are those of an engine
+ * without any.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ResidentEngine } from '../../src/engine/index.ts';
 import { type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
@@ -8,10 +11,10 @@ import { RunnerSequence } from '../support/runner-sequence.ts';
 import { endToken, loadFromMemory, tinyModel } from '../support/tiny-model.ts';
 import { toyGrammar, ToyConstraint } from '../support/toy-constraint.ts';
 
-/** Nothing on a software adapter; kernels of a GPU may add in another order where more rows share a step. */
+/** No tolerance on a software adapter; kernels of a GPU may add in another order when more rows share a step. */
 const tolerance = 1e-2;
 const warm: Sampling = { ...greedy, temperature: 0.9, topP: 0.95, seed: 3 };
-/** Writes three letters and ends: each is wanted less than the one before, and less than all others once it came. */
+/** Writes three letters and ends: each is less likely than the one before, and least likely once it has occurred. */
 const ending: Sampling = {
   ...greedy,
   logitBias: new Map([97, 98, 99, endToken].map((id, n) => [id, 1e6 - 1000 * n])),
@@ -55,14 +58,17 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
   });
 
   const answer = (one: GenerateRequest) => read(engine.generate(one));
-  /** Of an engine that keeps nothing. */
+  /** Of an engine without retained states. */
   const cold = async (one: GenerateRequest): Promise<Answer> => {
     other.forgetPrefixes();
     const got = await read(other.generate(one));
     expect(got.cached).toBe(0);
     return got;
   };
-  /** A request, and what it gets elsewhere. @returns its answer */
+  /**
+   * Sends a request and checks it against the other engine.
+   * @returns its output
+   */
   const expectCold = async (one: GenerateRequest, cached: number, by = answer): Promise<Answer> => {
     const got = await by(one);
     expect(got.cached).toBe(cached);
@@ -70,7 +76,7 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
     return got;
   };
 
-  it('a growing chat goes on behind its last answer, or behind the token that ended it', async () => {
+  it('a growing chat continues after its last output, or after the token that ended it', async () => {
     engine.forgetPrefixes();
     let prompt = some(50, 1);
     let known = 0;
@@ -78,14 +84,14 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
       const ends = sampling === ending;
       const one = request(prompt, { sampling, maxTokens: 13 + turn, ...(ends ? { ignoreEnd: false } : {}) });
       const got = await expectCold(one, known);
-      // Of the token drawn last nothing is written, but for one that ended the text before it was known.
+      // The token sampled last is not written, except one that ended the text before that was known.
       known = prompt.length + got.ids.length - (ends ? 0 : 1);
       prompt = [...prompt, ...got.ids, ...some(11 + 9 * turn, turn)];
     }
     expect(known).toBeGreaterThan(180);
   });
 
-  it('the same text again goes on behind the last whole page, and the third of those that part where they do', async () => {
+  it('a repeated text continues after the last whole page, and the third of several diverging texts where they diverge', async () => {
     engine.forgetPrefixes();
     const stem = some(100, 2);
     const texts = [30, 33, 60, 28].map((count, n) => [...stem, ...some(count, 20 + n)]);
@@ -94,18 +100,18 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
     await expectCold(request(texts[1]!), 0);
     await expectCold(request(texts[2]!), 96);
     await expectCold(request(texts[1]!), 128);
-    // Of less than a page nothing is kept.
+    // Nothing is retained of less than a page.
     await expectCold(request([...stem.slice(0, 31), 1]), 0);
     await expectCold(request(texts[3]!, { sampling: warm }), 96);
   });
 
-  it('those of one step do not go on from what that step writes', async () => {
-    // Steps with room for all of them come when it is known how fast prompts are.
+  it('texts of one step do not continue from what that step writes', async () => {
+    // Steps with room for all of them come once the prompt speed is known.
     for (let round = 0; round < 3; round++) {
       engine.forgetPrefixes();
       const stem = some(64, 30 + round);
       const list = Array.from({ length: 3 }, (_, n) => request([...stem, ...some(2 + n, n)]));
-      // While it decodes, all of them come before the next step is formed.
+      // While it decodes, all of them arrive before the next step is formed.
       const busy = answer(request(some(9, 3), { maxTokens: 40 }));
       const together = await Promise.all(list.map(answer));
       await busy;
@@ -114,7 +120,7 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
     }
   });
 
-  it('a text cut off leaves the state behind its prompt, not one that is further than what was read', async () => {
+  it('a canceled text leaves the state after its prompt, not a later one that was not read back', async () => {
     const prompt = some(70, 4);
     const whole = await cold(request(prompt, { maxTokens: 60 }));
     for (const cut of [1, 2, 7, 26, 27]) {
@@ -126,7 +132,7 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
     }
   });
 
-  it('with few places for states or none, texts go on from what is left, or from nothing', async () => {
+  it('with few or no retained states, texts continue from what is left, or from the start', async () => {
     engine.forgetPrefixes();
     const chats = [5, 6, 7].map((seed) => some(40, seed));
     for (const keptStates of [2, 1, 0]) {
@@ -142,12 +148,12 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
         texts[n] = [...one.prompt, ...got.ids, ...some(5, n)];
         cached += got.cached;
       }
-      // Of those that follow on themselves: the others were gone.
+      // From those that repeat the previous one: the others were evicted.
       expect(cached).toBe(keptStates === 0 ? 0 : 45 + 56);
     }
   });
 
-  it('a prompt that is scored is computed whole, and others go on behind it', async () => {
+  it('a scored prompt is computed completely, and others continue after it', async () => {
     engine.forgetPrefixes();
     const prompt = some(80, 8);
     const scores = request(prompt, { maxTokens: 0, promptLogprobs: true });
@@ -160,7 +166,7 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
     await expectCold(request([...scored.prompt, ...got.ids, 1, 2]), 102);
   });
 
-  it('texts of a grammar go on behind each other', async () => {
+  it('grammar-constrained texts continue from each other', async () => {
     engine.forgetPrefixes();
     let prompt = some(45, 10);
     for (let turn = 0; turn < 3; turn++) {
@@ -177,23 +183,23 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
     }
   });
 
-  it('what had the device for itself leaves nothing to go on from', async () => {
+  it('exclusive work leaves nothing to continue from', async () => {
     engine.forgetPrefixes();
     const first = request(some(70, 11));
     const got = await expectCold(first, 0);
     const next = request([...first.prompt, ...got.ids, ...some(8, 12)]);
-    // At once: the state behind the answer is not copied before the next step.
+    // Immediately: the state after the output would be copied before the next step.
     await engine.exclusive(async (runner) => {
       for (let slot = 0; slot < 4; slot++)
         await new RunnerSequence(runner, slot, [0, 1, 2, 3]).prefill(some(90, slot));
     });
     await expectCold(next, 0);
     await expectCold(next, 96);
-    // Nothing of another text's state is in one that begins.
+    // A new text does not contain another text's state.
     await expectCold(request([1]), 0);
   });
 
-  it('a device that is lost takes its states with it, and the next one begins without any', async () => {
+  it('a lost device takes its states with it, and the next one starts without any', async () => {
     const first = request(some(70, 13));
     const got = await expectCold(first, 0);
     const next = request([...first.prompt, ...got.ids, ...some(8, 14)]);

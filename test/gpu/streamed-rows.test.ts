@@ -1,4 +1,4 @@
-/** A model whose inputs by layer stay in the file: what is on the device, and what is read for whom. */
+/** A model whose per-layer inputs stay in the file: what is on the device, and which rows are read. */
 import { describe, expect, it } from 'vitest';
 import {
   type GenerateRequest,
@@ -19,7 +19,7 @@ const layers = 6;
 const bytes = tinyGemma4({ type: 'Q8_0', vocab, layers, layerInput: 128 });
 const table = 'per_layer_token_embd.weight';
 
-/** The tiny model on a platform that tells which bytes are read, and may refuse to. */
+/** The tiny model on a platform that records reads and can refuse them. */
 async function world() {
   const file = await openSource(memorySource(bytes));
   const info = file.tensors.get(table);
@@ -74,30 +74,30 @@ async function answer(engine: ResidentEngine, request: Partial<GenerateRequest>)
   return ids;
 }
 
-describe('inputs by layer that stay in the file', () => {
-  it('are not among the weights, and take rows of a step alone on the device', async () => {
+describe('per-layer inputs that stay in the file', () => {
+  it('are not among the weights, and only take the rows of a step on the device', async () => {
     const { engine, file, info } = await world();
     const graph = await buildGraph(file);
     expect(stacksOf(graph).flat()).not.toContain(table);
-    // The table is larger than all the rest together.
+    // The table is larger than everything else together.
     expect(info.sizeBytes).toBeGreaterThan(weightBytes(file, graph));
     expect(engine.runner.weightBytes - weightBytes(file, graph)).toBeLessThan(info.sizeBytes / 20);
     expect(graph.shape.streamedBytes).toBe(info.sizeBytes / vocab);
     await engine.close();
   });
 
-  it('are read for the tokens of a text and of no others, and once', async () => {
+  it('are read only for the tokens of a text, and once', async () => {
     const { engine, state } = await world();
     state.rows.length = 0;
     const ids = await answer(engine, {});
     const texts = new Set([...usual.prompt, ...ids.slice(0, -1)]);
-    // Those of the warm-up are there already.
+    // Those of the warm-up are cached already.
     expect(new Set([...state.rows, 0])).toEqual(new Set([...texts, 0]));
     expect(new Set(state.rows).size).toBe(state.rows.length);
     await engine.close();
   });
 
-  it('several sequences, constrained ones among them, answer as each alone', async () => {
+  it('several sequences, constrained ones among them, get the same output as alone', async () => {
     const { engine } = await world();
     const requests = [1, 2, 3, 4, 5].map((seed) => ({
       prompt: Array.from({ length: 9 * seed }, (_, i) => (i * 131 + seed * 17) % vocab),
@@ -122,11 +122,11 @@ describe('inputs by layer that stay in the file', () => {
     await engine.close();
   });
 
-  it('a file that can no longer be read ends a request with what is wrong; when it is there again, all is well', async () => {
+  it('an unreadable file ends a request with the cause; when it is readable again, requests succeed', async () => {
     const { engine, state } = await world();
     const before = await answer(engine, {});
     state.broken = true;
-    // Rows in memory need no file.
+    // Cached rows need no file.
     expect(await answer(engine, {})).toEqual(before);
     const request = { prompt: [1, 2, 3, 1234] };
     await expect(answer(engine, request)).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-/** Promises of the engine that need a vocabulary of bytes or a cache that is too small for everybody. */
+/** Guarantees of the engine that need a vocabulary of bytes or a cache that is too small. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type GenerateRequest, greedy, type ResidentEngine, type Sampling } from '../../src/engine/index.ts';
 import { endToken, loadFromMemory, memoryPlatform, tinyModel } from '../support/tiny-model.ts';
@@ -11,11 +11,11 @@ beforeAll(async () => {
 });
 afterAll(() => engine.close());
 
-/** Writes the same bytes over and over: the most wanted is taken, and is then wanted less than all the others. */
+/** Writes the same bytes over and over: the most likely token is sampled, and is then less likely than all others. */
 function writing(text: string): Sampling {
   const wanted = [...new TextEncoder().encode(text)];
   expect(new Set(wanted).size, 'bytes that come twice cannot be told apart').toBe(wanted.length);
-  // Steps so large that the model's own logits do not count.
+  // Bias steps so large that the model's own logits do not matter.
   const logitBias = new Map(wanted.map((byte, index) => [byte, 1e6 - 1000 * index]));
   return { ...greedy, logitBias, frequencyPenalty: 1000 * wanted.length };
 }
@@ -43,7 +43,7 @@ async function pieces(to: GenerateRequest, by: ResidentEngine = engine) {
 }
 
 describe('text of bytes', () => {
-  it.each(['é', '€', '🦊', 'a🦊b€'])('no event ever ends inside of a character: %s', async (text) => {
+  it.each(['é', '€', '🦊', 'a🦊b€'])('no event ever ends inside a character: %s', async (text) => {
     const length = new TextEncoder().encode(text).length;
     const got = await pieces(request({ sampling: writing(text), maxTokens: 3 * length }));
     expect(got.text).toBe(text.repeat(3));
@@ -51,18 +51,18 @@ describe('text of bytes', () => {
     expect(got.ids).toHaveLength(3 * length);
   });
 
-  it('a character that maxTokens cuts becomes one replacement character, at the very end', async () => {
+  it('a character cut off by maxTokens becomes one replacement character, at the very end', async () => {
     const got = await pieces(request({ sampling: writing('🦊'), maxTokens: 6 }));
     expect(got).toMatchObject({ text: '🦊\u{fffd}', finishReason: 'length' });
     expect(got.texts[0]).toBe('🦊');
   });
 
-  it('a stop text may be part of what one character follows another with', async () => {
+  it("a stop string may span the boundary of two characters' tokens", async () => {
     const got = await pieces(request({ sampling: writing('x€🦊'), maxTokens: 40, stop: ['🦊x€'] }));
     expect(got).toMatchObject({ text: 'x€', finishReason: 'stop' });
   });
 
-  it('text held back for a stop that never comes is there at the end, also at the end token', async () => {
+  it('text held back for a stop string that never comes is emitted at the end, also at the end token', async () => {
     const cut = await pieces(request({ sampling: writing('abcd'), maxTokens: 3, stop: ['abcdx'] }));
     expect(cut).toMatchObject({ text: 'abc', finishReason: 'length' });
     const { logitBias, ...rest } = writing('abc');
@@ -72,8 +72,8 @@ describe('text of bytes', () => {
   });
 });
 
-describe('requests that wait', () => {
-  it('are answered in turn, and one that is cancelled while it waits never runs', async () => {
+describe('queued requests', () => {
+  it('are served in order, and one that is canceled in the queue never runs', async () => {
     const long = request({ maxTokens: 60, ignoreEnd: true });
     const expected = await pieces(long);
     const controller = new AbortController();
@@ -88,16 +88,16 @@ describe('requests that wait', () => {
     expect(engine.stats()).toMatchObject({ running: 0, queued: 0 });
   });
 
-  it('a signal that was aborted before throws at once', () => {
+  it('a signal that is already aborted throws at once', () => {
     const reason = new Error('too late');
     const signal = AbortSignal.abort(reason);
     expect(() => engine.generate(request({ signal }))).toThrow(reason);
     expect(engine.stats()).toMatchObject({ running: 0, queued: 0 });
   });
 
-  it('give way to each other when the cache is too small for all of them, and all get the text they get alone', async () => {
+  it('are preempted when the cache is too small for all, and each output is the same as alone', async () => {
     const platform = memoryPlatform(bytes);
-    // Room for three sequences of full length, where eight slots are asked for.
+    // Room for three full sequences with eight slots requested.
     const whole = await loadEngine(platform, { model: 'memory.gguf', context: 256, parallel: 8 });
     const { memory, weightBytes } = whole.runner;
     const cacheBytes = memory.capacity.pages * 2 * 2 * 2 * 32 * 2 * 64; // layers, k and v, f16, tokens, heads, head

@@ -1,4 +1,4 @@
-/** The choice of kernels: measured once, kept, and never without need less exact. */
+/** The choice of kernels: measured once, stored, and never less exact than needed. */
 import { describe, expect, it } from 'vitest';
 import { type MatmulFamily, matmulFamilies } from '../../kernels/matmul.ts';
 import { int8Tolerance, klDivergence } from '../../src/engine/divergence.ts';
@@ -50,7 +50,7 @@ describe('kernels are measured at the first start', () => {
     return { notices: notices.filter((notice) => notice.startsWith('measured')), all: notices, stages, ids };
   };
 
-  it('said, kept, and not again; a damaged file is measured again', async () => {
+  it('reports, stores and does not repeat measurements; a damaged file is measured again', async () => {
     const store = memoryStore();
     const first = await start(store);
     expect(first.notices).toHaveLength(1);
@@ -71,11 +71,11 @@ describe('kernels are measured at the first start', () => {
     expect(JSON.parse(store.files.get(name) as string)).toBeTypeOf('object');
   });
 
-  it('a store that cannot be written costs a notice, not the start', async () => {
+  it('a store that cannot be written gives a notice, not a failed start', async () => {
     const store: Store = { read: async () => undefined, write: () => Promise.reject(new Error('ENOSPC')) };
     const started = await start(store);
     expect(started.ids.length).toBeGreaterThan(0);
-    expect(started.all.join()).toMatch(/could not be kept, .*ENOSPC/);
+    expect(started.all.join()).toMatch(/could not be saved, .*ENOSPC/);
   });
 });
 
@@ -111,7 +111,7 @@ describe('measuring', () => {
       'writes nothing',
       (text: string) => text.replace('value = write_result(token, row, value);', 'value += 1.0;'),
     ],
-  ])('a kernel that %s is not chosen, and stops nothing', async (_, spoil) => {
+  ])('a kernel that %s is not selected and does not abort the start', async (_, spoil) => {
     const { tuning, family, gpu, destroy } = await prepared((wgsl) =>
       wgsl.set('matvec.wgsl', spoil(wgsl.get('matvec.wgsl') as string)),
     );
@@ -125,7 +125,7 @@ describe('measuring', () => {
     gpu.device.destroy();
   });
 
-  it('stops when its time is over, and says so', async () => {
+  it('stops when its time budget is used up, and reports it', async () => {
     const { gpu, graph, memory, pipelines, weights, destroy } = await prepared(() => undefined);
     const tuning = new Tuning();
     let clock = 0;
@@ -146,7 +146,7 @@ describe('activations rounded to 8 bits', () => {
   const text =
     'The capital of Italy is Rome. What is the capital of Spain? It is Madrid, and the sum of 2 and 3 is 5.';
 
-  /** The embedded model on the kernels for GPUs, where measurements say that rounding is faster. */
+  /** The embedded model on the kernels for GPUs, with measurements that favor rounding. */
   async function load(exact: boolean) {
     const platform = nodePlatform();
     const file = await openModelFile(await platform.modelFiles(fixtureModel));
@@ -198,10 +198,10 @@ describe('activations rounded to 8 bits', () => {
     return { logits: logits as Float32Array, int8, notices };
   }
 
-  it('move the prediction by less than the tolerance, are said, and --exact forbids them', async () => {
+  it('move the prediction by less than the tolerance, are reported, and are disabled by --exact', async () => {
     const rounded = await load(false);
     expect(rounded.int8).toBe(true);
-    expect(rounded.notices.join()).toMatch(/rounded to 8 bits where that was faster: KL \S+ nats/);
+    expect(rounded.notices.join()).toMatch(/rounded to 8 bits where that is faster: KL \S+ nats/);
     const exact = await load(true);
     expect(exact.int8).toBe(false);
     expect(exact.notices.join()).not.toContain('8 bits');

@@ -1,4 +1,4 @@
-/** Models in every type of weights, and in mixtures of them: their logits against the CPU, their bytes against the file. */
+/** Models in every weight type and in mixtures: logits compared with the CPU oracle, bytes with the file. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type ModelFile, type TensorType, tensorTypes } from '../../src/engine/formats/model-file.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
@@ -21,13 +21,16 @@ beforeAll(async () => {
 });
 
 const prompt = [0, 287, 31, 32, 128, 255, 64, 100, 99, 3];
-/** Beside doubles: sums in f32, keys and values in f16 on both sides; tiles of GPUs hold halves of weights and activations. */
+/**
+ * Compared to doubles: sums in f32, keys and values in f16 on both sides; tiles on GPUs hold weights and activations
+ * in f16.
+ */
 const tolerances = {
   software: { nmse: 1e-7, maxAbs: 1e-2 },
   hardware: { nmse: 1e-6, maxAbs: 1e-2 },
 };
 
-/** A prompt, then two tokens one by one: the kernels for many and for one. */
+/** A prompt, then two tokens one by one: multi-token and single-token kernels. */
 async function expectOracle(
   file: ModelFile,
   what: string,
@@ -46,7 +49,7 @@ async function expectOracle(
     onProgress() {},
   });
   try {
-    // What is on the device is the file's encoding, not something wider.
+    // The device holds the file's encoding, not a wider one.
     const bytes = [...file.tensors.values()].reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
     expect(runner.weightBytes, `${what}: bytes on the device`).toBeGreaterThan(bytes * 0.9);
     expect(runner.weightBytes, `${what}: bytes on the device`).toBeLessThan(bytes * 1.1);
@@ -72,10 +75,10 @@ describe('logits equal the oracle', () => {
   );
 
   const mixtures: Readonly<Record<string, Readonly<Record<string, TensorType>>>> = {
-    // As llama.cpp mixes them where rows are whole blocks of 256, and where they are not.
+    // As llama.cpp mixes them when rows are whole blocks of 256, and when they are not.
     Q4_K_M: { token_embd: 'Q6_K', attn_v: 'Q6_K', ffn_down: 'Q6_K', output: 'Q6_K', '*': 'Q4_K' },
     'Q4_K_M of narrow rows': { attn_v: 'Q8_0', ffn_down: 'Q6_K', output: 'Q8_0', '*': 'Q5_0' },
-    // As llama.cpp mixes IQ4_XS, and as models with experts have MXFP4 beside another.
+    // As llama.cpp mixes IQ4_XS, and as expert models combine MXFP4 with another type.
     'IQ4_XS, IQ4_NL and MXFP4': {
       attn_q: 'IQ4_NL',
       attn_v: 'Q5_K',
@@ -118,7 +121,7 @@ describe('logits equal the oracle', () => {
     120_000,
   );
 
-  it('of a mixture whose kernels were chosen by measuring each of its types', async () => {
+  it('of a mixture whose kernels were selected by measuring each of its types', async () => {
     let text = '';
     const store: Store = {
       read: async () => undefined,
@@ -131,7 +134,7 @@ describe('logits equal the oracle', () => {
     for (const format of ['q4_k', 'q6_k']) {
       const own = measured.filter(([product]) => product.startsWith(format));
       expect(own.length, format).toBeGreaterThan(2);
-      // What was wrong or did not compile is recorded as slower than anything.
+      // Kernels that are wrong or do not compile are recorded as slower than anything.
       for (const [product, options] of own)
         for (const ms of Object.values(options)) expect(ms, product).toBeLessThan(1e6);
     }

@@ -1,4 +1,4 @@
-/** Layers that see a window: whatever step a token comes in, it sees the same positions and gives the same text. */
+/** Layers with a sliding window: a token attends to the same positions and gives the same text in any step. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { type GenerateRequest, greedy, type ResidentEngine } from '../../src/engine/index.ts';
@@ -46,7 +46,7 @@ describe.each([4096, 64])('with splits of %i positions', (splitTokens) => {
     return { sequence, logits: await sequence.prefill(prompt.slice(0, length), chunk) };
   };
 
-  it('gives the logits of the CPU oracle far behind the window, and at its edges', async () => {
+  it('gives the logits of the CPU oracle far beyond the window, and at its edges', async () => {
     const truth = reference.forward(prompt.slice(0, 200));
     for (const length of [1, window - 1, window, window + 1, 64, 65, 103, 104, 105, 200]) {
       const { logits } = await prefilled(0, length, 128);
@@ -54,23 +54,23 @@ describe.each([4096, 64])('with splits of %i positions', (splitTokens) => {
     }
   });
 
-  it('gives the same bits whatever chunks a prompt comes in', async () => {
+  it('gives the same bits for any chunks of a prompt', async () => {
     const { logits } = await prefilled(0, 300, 128);
     for (const chunk of [100, 33, 13]) expect((await prefilled(1, 300, chunk)).logits).toEqual(logits);
   });
 
-  it('decodes as it prefills, over pages and splits', async () => {
+  it('decodes the same as it prefills, across pages and splits', async () => {
     const { sequence } = await prefilled(0, 90, 128);
     for (let length = 91; length <= 140; length++) {
       const decoded = await sequence.decode(prompt[length - 1] as number);
       const { logits } = await prefilled(1, length, 128);
-      // Splits are other sums.
+      // Splits add in another order.
       if (splitTokens > 320) expect(decoded, `token ${length}`).toEqual(logits);
       else expectClose(decoded, logits, { nmse: 1e-8, maxAbs: 5e-3 }, `token ${length}`);
     }
   });
 
-  it('gives a token the same bits alone and beside others', async () => {
+  it('gives a token the same bits alone and together with others', async () => {
     const lengths = [20, 41, 170, 295];
     for (const [slot, length] of lengths.entries()) await prefilled(slot, length, 128);
     const step = runner.newStep();
@@ -112,12 +112,12 @@ describe('an engine', () => {
     return got;
   }
 
-  it('goes on from a cached beginning with the text that it has cold', async () => {
+  it('continues from a cached prefix with the same text as without one', async () => {
     for (const shared of [31, 64, 150, 250]) {
       engine.forgetPrefixes();
       const cold = await answer(engine, {});
       engine.forgetPrefixes();
-      // Another text that begins alike.
+      // Another text with the same prefix.
       await answer(engine, { prompt: [...prompt.slice(0, shared), 7, 7, 7] });
       const warm = await answer(engine, {});
       expect(warm.cached).toBeGreaterThanOrEqual(shared);
@@ -125,7 +125,7 @@ describe('an engine', () => {
     }
   });
 
-  it('gives sequences together the texts that they have alone', async () => {
+  it('gives sequences together the same texts as alone', async () => {
     const prompts = [20, 90, 180, 260].map((length) => prompt.slice(300 - length));
     const alone = [];
     for (const one of prompts) alone.push((await answer(engine, { prompt: one, maxTokens: 50 })).ids);
@@ -134,7 +134,7 @@ describe('an engine', () => {
     expect(together.map(({ ids }) => ids)).toEqual(alone);
   });
 
-  it('writes the same with guesses as without', async () => {
+  it('gives the same text with drafts as without', async () => {
     const repeated = Array.from({ length: 180 }, (_, i) => 40 + (i % 9));
     const plain = await answer(engine, { prompt: repeated, maxTokens: 100 });
     const guessed = await answer(guessing, { prompt: repeated, maxTokens: 100 });
@@ -142,7 +142,7 @@ describe('an engine', () => {
     expect(guessing.stats().speculation.drafted).toBeGreaterThan(0);
   });
 
-  it('has kernels with a window only where a text can leave it', async () => {
+  it('uses kernels with a window only when a text can exceed it', async () => {
     const windowed = ({ runner }: ResidentEngine) =>
       runner.plan.dispatches
         .flatMap(({ choices }) => choices)

@@ -33,7 +33,7 @@ describe('a host with --draft', () => {
   });
 
   test('says what guesses', () => {
-    expect(drafted?.output.stderr).toMatch(/^lathe-tiny guesses tokens ahead$/m);
+    expect(drafted?.output.stderr).toMatch(/^lathe-tiny drafts tokens \(speculative decoding\)$/m);
   });
 
   const post = (to: string, path: string, body: unknown) =>
@@ -108,7 +108,7 @@ describe('a host with a draft model of no use', () => {
   test('that nobody knows, or with --no-speculation, likewise', async () => {
     expect((await refusal('--draft', 'no-such-model')).stderr).toMatch(/no pulled model 'no-such-model'/);
     expect((await refusal('--draft', 'lathe-tiny', '--no-speculation')).stderr).toMatch(
-      /--draft: it drafts tokens, and --no-speculation forbids that/,
+      /--draft: a draft model cannot be combined with --no-speculation/,
     );
   });
 });

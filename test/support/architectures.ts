@@ -1,4 +1,4 @@
-/** The tiny models of test/fixtures/architectures, and what transformers answers for them. */
+/** The tiny models of test/fixtures/architectures, and the outputs of transformers for them. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { bringUp } from '../../src/engine/bring-up.ts';
@@ -16,32 +16,32 @@ const root = fileURLToPath(new URL('../fixtures/architectures/', import.meta.url
 /** Rows of numbers in expected.bin. */
 export interface Place {
   readonly shape: readonly [rows: number, columns: number];
-  /** In floats. */
+  /** Offset in floats. */
   readonly offset: number;
 }
 
 /**
- * What the model answers at some positions of a text, all in float32; `rounded` with keys and values kept in 16 bits as
- * our cache keeps them, which is nearly all that tells our logits from exact ones.
+ * The model's outputs at some positions of a text, all in float32. `rounded` has keys and values in 16 bits, as in
+ * our cache, which is almost the only difference from exact logits.
  */
 export interface LogitsRun {
-  /** The ggml type that all its matrices went through. */
+  /** The ggml type that all its matrices were quantized to. */
   readonly weights: string;
   /** 'prompt', 'whole context', 'long factors' */
   readonly name: string;
-  /** Of the model, where the folder has several. */
+  /** Name of the model, when the folder has several. */
   readonly file?: string;
   readonly ids: readonly number[];
   readonly positions: readonly number[];
-  /** The ids whose logits are there; of the whole vocabulary without. */
+  /** The ids whose logits are given; the whole vocabulary when absent. */
   readonly columns?: readonly number[];
   readonly logits: Place;
   readonly rounded: { readonly positions: readonly number[]; readonly logits: Place };
-  /** Which token leads the whole vocabulary at each position, its logit and the runner-up's. */
+  /** The token with the highest logit of the whole vocabulary at each position, that logit and the runner-up's. */
   readonly top: { readonly ids: readonly number[]; readonly logits: Place };
 }
 
-/** Vectors of the inputs, of unit length. */
+/** Normalized vectors of the inputs. */
 export interface EmbeddingRun {
   readonly weights: string;
   readonly embeddings: Place;
@@ -93,15 +93,15 @@ const isEmbedding = (one: Fixture<Common>): one is Fixture<EmbeddingModel> => 'p
 const isGenerating = (one: Fixture<Common>): one is Fixture<GeneratingModel> => !isEmbedding(one);
 export const generatingModels = models.filter(isGenerating);
 export const embeddingModels = models.filter(isEmbedding);
-/** One model in every type of ggml's: `runs` name the files. */
+/** One model in every type of ggml; `runs` name the files. */
 export const everyType = fixtureOf<Common & { readonly runs: readonly LogitsRun[] }>('types');
-/** Models with `changes` in their config.json, which make them slide. */
+/** Models with `changes` in their config.json that give them a sliding window. */
 export const windowed = fixtureOf<{
   readonly runs: readonly (LogitsRun & { readonly model: string; readonly changes: object })[];
 }>('windows', fileURLToPath(new URL('../fixtures/windows', import.meta.url)));
 
 const software = nodePlatform();
-/** An adapter in software is taken for hardware: it gets the kernels that a GPU is given. */
+/** Treats a software adapter as hardware, so that it gets the kernels for GPUs. */
 const hardware: Platform = {
   ...software,
   requestAdapter: async (options) => {
@@ -117,7 +117,7 @@ const hardware: Platform = {
 };
 const hardwareInfo = (info: GPUAdapterInfo, key: string | symbol): unknown =>
   key === 'isFallbackAdapter' ? false : Reflect.get(info, key, info);
-/** By whose kernels run; they are the same ones on a GPU. */
+/** Selects whose kernels run; on a GPU they are the same. */
 export const platforms = { software, hardware } as const;
 
 export interface LoadOptions extends Omit<EngineOptions, 'model'> {
@@ -125,7 +125,7 @@ export interface LoadOptions extends Omit<EngineOptions, 'model'> {
 }
 
 /**
- * A model on the adapter, with neither tokenizer nor scheduler. Never rounds activations to 8 bits.
+ * A model on the adapter without tokenizer or scheduler. Never rounds activations to 8 bits.
  * @param model its path, or its files
  */
 export async function loadRunner(
@@ -145,7 +145,7 @@ export async function loadRunner(
       file,
       graph,
     });
-    // Some models read on from their file: it stays as long as the device.
+    // Some models keep reading their file, so it stays open as long as the device.
     if (runner.needsIds) void runner.gpu.device.lost.then(() => file.close());
     return runner;
   } finally {

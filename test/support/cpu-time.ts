@@ -1,4 +1,4 @@
-/** Milliseconds of processor time that this process takes for some work: those of others, who share the machine, do not count. */
+/** CPU time in ms that this process takes for some work, independent of other load on the machine. */
 export async function cpuMs(work: () => unknown): Promise<number> {
   const before = process.cpuUsage();
   await work();

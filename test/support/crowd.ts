@@ -1,4 +1,7 @@
-/** Random requests at once on the real adapter: readers that are slow or leave, constraints, few slots, pages and places. */
+/**
+ * Random concurrent requests on the real adapter: slow or leaving readers, constraints, and few slots, pages and
+ * retained states.
+ */
 import type { ResidentEngine } from '../../src/engine/index.ts';
 import type { Capacity } from '../../src/engine/memory.ts';
 import type { ReaderLimits } from '../../src/engine/parking.ts';
@@ -33,7 +36,7 @@ export const farthest = (got: Scores, wanted: Scores): number =>
 
 type Events = AsyncIterable<GenerationEvent>;
 
-/** All of an answer. */
+/** The whole output. */
 export async function read(events: Events, onEvent: (ids: number) => Promise<void> | void = () => {}) {
   const got = {
     ids: [] as number[],
@@ -55,7 +58,7 @@ export async function read(events: Events, onEvent: (ids: number) => Promise<voi
   return got satisfies Answer;
 }
 
-/** What schedules requests on an engine's runner in place of its own scheduler, which must be idle: with less of everything. */
+/** A scheduler with reduced capacity on an engine's runner, in place of the engine's own, which must be idle. */
 export function narrowed(
   engine: ResidentEngine,
   less: Partial<Pick<Capacity, 'slots' | 'pages' | 'keptStates' | 'stepTokens'>>,
@@ -103,11 +106,11 @@ export function narrowed(
     counts,
     failures,
     scheduler,
-    /** Times that a text gave its place back, whatever for. */
+    /** Number of preemptions, for any reason. */
     get departures() {
       return texts.reduce((sum, { departures }) => sum + departures, 0);
     },
-    /** So many steps from now, or when there is nothing to do. */
+    /** Waits for this many steps, or until there is nothing to do. */
     async after(more: number) {
       const end = steps + more;
       while (steps < end && !isIdle()) await turn();
@@ -121,21 +124,21 @@ export function narrowed(
   };
 }
 
-/** One of a crowd. */
+/** One request of the crowd. */
 interface Guest {
   readonly request: GenerateRequest;
   readonly grammar: ToyGrammar | undefined;
-  /** Turns of the event loop that its constraint takes for a token. */
+  /** Event-loop turns that its constraint takes for a token. */
   readonly thinks: number;
-  /** Steps after the guest before it. */
+  /** Steps after the previous request. */
   readonly comes: number;
-  /** Cut off after so many steps. */
+  /** Canceled after this many steps. */
   readonly leaves: number | undefined;
   /** Steps that its reader takes for an event. */
   readonly reads: number;
 }
 
-/** Requests whose prompts begin like each other, or like whole texts of others. */
+/** Requests whose prompts share prefixes with each other, or with whole texts of others. */
 export function guests(count: number, seed: number): Guest[] {
   const next = random(seed);
   const below = (limit: number) => Math.floor(next() * limit);
@@ -172,7 +175,10 @@ export function guests(count: number, seed: number): Guest[] {
 export const withGrammar = ({ request, grammar, thinks }: Guest): GenerateRequest =>
   grammar ? { ...request, constraint: new ToyConstraint(grammar, thinks) } : request;
 
-/** All of them, as they come. @returns the answers of those that stayed */
+/**
+ * Sends all requests on schedule.
+ * @returns the outputs of those that were not canceled
+ */
 export async function crowd(
   list: readonly Guest[],
   by: ReturnType<typeof narrowed>,

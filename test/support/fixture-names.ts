@@ -1,4 +1,4 @@
-/** The models of test/fixtures/architectures, written out so that one which is lost is missed. */
+/** The models of test/fixtures/architectures, listed explicitly so that a missing one is noticed. */
 export const fixtureNames = [
   'bert',
   'bge',

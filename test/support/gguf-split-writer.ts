@@ -6,9 +6,9 @@ export const splitPartName = (model: string, part: number, count: number): strin
 };
 
 /**
- * The parts of a split set by name: all metadata in the first, the split's numbers in each, tensors dealt out in order.
- * @param instead the tensors of a part (from 0) in place of its own
- * @param everywhere metadata that all parts get
+ * The parts of a split set by name: all metadata in the first, split metadata in each, tensors distributed in order.
+ * @param instead the tensors of a part (from 0) instead of its own
+ * @param everywhere metadata for all parts
  */
 export const splitGguf = (
   model: string,

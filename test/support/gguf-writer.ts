@@ -1,8 +1,8 @@
-/** Writes GGUF files, right or deliberately wrong, for tests and benches. */
+/** Writes valid or deliberately invalid GGUF files for tests and benchmarks. */
 import { open } from 'node:fs/promises';
 import { tensorTypes, type TensorType } from '../../src/engine/formats/model-file.ts';
 
-/** What GGUF can hold. */
+/** Value types of GGUF. */
 export type GgufType = Exclude<TensorType, 'MLC_Q4F32' | 'MLC_Q3F16'>;
 
 const typeNumbers: Readonly<Record<GgufType, number>> = {
@@ -40,7 +40,7 @@ const valueTypes = {
 } as const;
 type ScalarType = Exclude<keyof typeof valueTypes, 'string' | 'array'>;
 
-/** A metadata value with the type the file stores it in. */
+/** A metadata value with its type in the file. */
 export type GgufValue =
   | { type: ScalarType; value: number | bigint | boolean }
   | { type: 'string'; value: string }
@@ -65,9 +65,9 @@ export const scalars = (of: ScalarType, values: readonly (number | bigint | bool
 export interface GgufTensor {
   readonly name: string;
   readonly type: GgufType;
-  /** Outermost first, as `TensorInfo` has it. */
+  /** Outermost first, as in `TensorInfo`. */
   readonly shape: readonly number[];
-  /** In the file's encoding; made only when it is written. */
+  /** In the file's encoding; generated only when written. */
   readonly data: () => Uint8Array;
 }
 
@@ -78,7 +78,7 @@ export interface GgufFile {
   readonly version?: number;
   /** Default 32; written as `general.alignment` when given. */
   readonly alignment?: number;
-  /** Numbers to write in place of the true ones. */
+  /** Numbers to write instead of the correct ones. */
   readonly lies?: {
     readonly tensorCount?: bigint;
     readonly metadataCount?: bigint;
@@ -89,7 +89,7 @@ export interface GgufFile {
   };
 }
 
-/** Bytes that grow. */
+/** A growing byte buffer. */
 class Writer {
   #bytes = new Uint8Array(1 << 16);
   #view = new DataView(this.#bytes.buffer);
@@ -165,7 +165,7 @@ const sizeOf = ({ type, shape }: GgufTensor): number => {
 
 const align = (value: number, alignment: number): number => Math.ceil(value / alignment) * alignment;
 
-/** The header with its padding, and where each tensor begins behind it. */
+/** The header with its padding, and the offset of each tensor after it. */
 const layOut = (file: GgufFile): { header: Uint8Array<ArrayBuffer>; offsets: number[] } => {
   const { metadata, tensors, lies = {}, alignment = 32 } = file;
   const entries =
@@ -180,7 +180,7 @@ const layOut = (file: GgufFile): { header: Uint8Array<ArrayBuffer>; offsets: num
     writer.u32(valueTypes[value.type]);
     writeValue(writer, value);
   }
-  // A deliberately wrong alignment still needs an offset to write.
+  // A deliberately invalid alignment still needs an offset to write.
   const step = Math.max(1, alignment);
   let offset = 0;
   const offsets = tensors.map((tensor) => {
@@ -208,7 +208,7 @@ export const ggufBytes = (file: GgufFile): Uint8Array<ArrayBuffer> => {
   return bytes;
 };
 
-/** Writes a file tensor by tensor, so that it may be larger than memory. */
+/** Writes a file tensor by tensor, so it may be larger than memory. */
 export const writeGguf = async (path: string, file: GgufFile): Promise<void> => {
   const { header, offsets } = layOut(file);
   const handle = await open(path, 'w');

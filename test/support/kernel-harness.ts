@@ -1,4 +1,4 @@
-/** Runs one kernel variant on the real adapter, with outputs poisoned first. */
+/** Runs one kernel variant on the real adapter, with poisoned outputs. */
 import { expect } from 'vitest';
 import type { Variant } from '../../kernels/assemble.ts';
 import { type Kernel, packParams, type StepDims } from '../../kernels/define.ts';
@@ -8,7 +8,7 @@ import { nodePlatform } from '../../src/platform/node.ts';
 
 export interface KernelHarness {
   readonly gpu: Gpu;
-  /** True when this adapter can run a variant that was made for a subgroup size. */
+  /** True when this adapter can run a variant made for a subgroup size. */
   supports(variant: Variant): boolean;
   run<V extends Variant, P extends Readonly<Record<string, number>>>(
     kernel: Kernel<V, P>,
@@ -22,7 +22,7 @@ export interface KernelHarness {
   ): Promise<Record<string, ArrayBuffer>>;
 }
 
-/** A value no kernel computes by chance, and that no comparison passes: a NaN with a payload. */
+/** A NaN with a payload: no kernel computes it by chance, and no comparison accepts it. */
 export const poison = 0x7fc0dead;
 
 export function poisoned(elements: number): Float32Array<ArrayBuffer> {
@@ -129,7 +129,7 @@ export function randomValues(count: number, next: () => number, scale = 1): Floa
   return Float32Array.from({ length: count }, () => (next() * 2 - 1) * 1.7 * scale);
 }
 
-/** Normalised mean squared error, as llama.cpp's test-backend-ops has it. */
+/** Normalized mean squared error, as in llama.cpp's test-backend-ops. */
 export function nmse(got: ArrayLike<number>, expected: ArrayLike<number>): number {
   let error = 0;
   let power = 0;
@@ -141,7 +141,7 @@ export function nmse(got: ArrayLike<number>, expected: ArrayLike<number>): numbe
   return power === 0 ? error : error / power;
 }
 
-/** Close in the mean and nowhere far off; a poisoned or missing value fails both. */
+/** Close on average and nowhere far off; a poisoned or missing value fails both. */
 export function expectClose(
   got: ArrayLike<number>,
   expected: ArrayLike<number>,
@@ -169,7 +169,7 @@ export const variantName = (variant: Variant): string =>
     .map(([name, value]) => `${name}=${value}`)
     .join(' ');
 
-/** Every 32-bit word that `written` does not name is what it was before the run. */
+/** Checks that every 32-bit word not in `written` is unchanged after the run. */
 export function expectUntouched(
   got: ArrayBuffer,
   before: ArrayBufferView,

@@ -1,6 +1,6 @@
 import type { Platform } from '../../src/engine/platform.ts';
 
-/** The platform, whose devices have only so much memory for buffers, and which tells nobody how much. */
+/** The platform, with devices whose buffer memory is limited and not reported. */
 export const withDeviceMemory = (platform: Platform, mostBytes: number): Platform => ({
   ...platform,
   memoryBytes: () => undefined,
@@ -16,7 +16,7 @@ export const withDeviceMemory = (platform: Platform, mostBytes: number): Platfor
   },
 });
 
-/** Refuses as a full device does: an error for the scope around it, and a buffer that is good for nothing. */
+/** Fails like a full device: an error for the surrounding scope, and an invalid buffer. */
 function limit(device: GPUDevice, mostBytes: number): void {
   const scopes: { filter: GPUErrorFilter; full: boolean }[] = [];
   const create = device.createBuffer.bind(device);
@@ -43,7 +43,7 @@ function limit(device: GPUDevice, mostBytes: number): void {
   };
 }
 
-/** The platform, whose devices bind so many bytes of storage at once. */
+/** The platform, with devices that bind at most this many bytes of storage at once. */
 export const withBindings = (platform: Platform, mostBytes: number): Platform => ({
   ...platform,
   async requestAdapter(options) {

@@ -1,14 +1,14 @@
-/** Logits of any positions of a text, which a step gives only for those it draws a token at. */
+/** Logits at any positions of a text; a step only gives those it samples at. */
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import type { Runner } from '../../src/engine/runner.ts';
 import { stepSamples } from '../../src/engine/step.ts';
 import { greedy } from '../../src/engine/types.ts';
 
-/** Gives a slot the pages of a whole context, which no other slot has. */
+/** Gives a slot the pages of a whole context, different from those of other slots. */
 export function takePages(runner: Runner, slot: number): void {
   const { context } = runner.memory.capacity;
   const count = Math.ceil(context / pageTokens);
-  // Not in order, so that nothing can do without the table.
+  // In random order, so that the page table must be used.
   const first = slot * count;
   runner.setPages(
     slot,
@@ -17,8 +17,8 @@ export function takePages(runner: Runner, slot: number): void {
 }
 
 /**
- * Writes a text into a slot's cache, in chunks of the sizes given (the last one again and again).
- * @returns logits of the asked positions, in their order; a chunk runs again where it has more of them than fit a step
+ * Writes a text into a slot's cache, in chunks of the given sizes (the last one repeats).
+ * @returns logits at the requested positions, in order; a chunk runs again when it has more of them than fit a step
  */
 export async function logitsAt(
   runner: Runner,
@@ -30,7 +30,7 @@ export async function logitsAt(
   const found = new Map<number, Float32Array>();
   const step = runner.newStep();
   const runs: { first: number; count: number }[] = [];
-  /** A chunk that runs again goes on from what was before it, which a state does not hold any more. */
+  /** A chunk that runs again continues from what was before it, which a state no longer holds. */
   const rewind = async () => {
     if (runner.memory.caches.every(({ kind }) => kind === 'pages')) return;
     for (const { first, count } of runs) {

@@ -1,4 +1,4 @@
-/** A model file made of values, for models too small or too odd to come as files. */
+/** A model file made of values, for models too small or unusual to exist as files. */
 import { quantize } from '../../kernels/reference/index.ts';
 import type { Metadata, ModelFile, TensorInfo } from '../../src/engine/formats/model-file.ts';
 

@@ -1,4 +1,4 @@
-/** A Hugging Face folder of a tiny model as MLC would have compiled its weights, in memory. */
+/** A Hugging Face folder of a tiny model as MLC would compile its weights, in memory. */
 import { createHash } from 'node:crypto';
 
 export type MlcQuantization = 'q4f16_1' | 'q4f32_1' | 'q3f16_1' | 'q0f16' | 'q0f32';
@@ -11,7 +11,7 @@ interface Weight {
 
 interface Writing {
   readonly quantization: MlcQuantization;
-  /** Cut f32 values to bf16, as MLC stores them by default. */
+  /** Truncates f32 values to bf16, as MLC stores them by default. */
   readonly cutFloats?: boolean;
   readonly change?: (config: Record<string, unknown>) => void;
 }
@@ -57,7 +57,7 @@ const joinRows = (weights: readonly Weight[]): Weight => ({
   values: Float32Array.from(weights.flatMap(({ values }) => [...values])),
 });
 
-/** The weights under MLC's names, joined as it joins them; norms of Gemma with the 1 in them. */
+/** The weights under MLC's names, merged as in MLC; Gemma's norms include the 1. */
 const mlcWeights = (type: string, weights: ReadonlyMap<string, Weight>): Map<string, Weight> => {
   const out = new Map<string, Weight>();
   const joint = type === 'llama' || type === 'mistral' ? 'qkv_proj' : 'c_attn';
@@ -98,7 +98,7 @@ const floatBytes = (values: Float32Array, dtype: string, cut: boolean): Uint8Arr
   );
 };
 
-/** One group: its scale, and what each weight becomes. */
+/** One group: its scale, and the code of each weight. */
 const quantizeGroup = (group: Float32Array, most: number, round: (scale: number) => number) => {
   const greatest = group.reduce((sofar, value) => Math.max(sofar, Math.abs(value)), 0);
   const scale = round(greatest / most);
@@ -116,7 +116,7 @@ const scaleRounding = (quantization: MlcQuantization, cut: boolean) => (scale: n
   )[0]!;
 };
 
-/** What is left of a row's values after MLC's quantisation. */
+/** A row's values after MLC's quantization. */
 export const mlcRoundTrip = (
   row: Float32Array,
   { quantization, cutFloats = true }: Writing,
@@ -178,7 +178,7 @@ export const mlcFolder = (folder: Readonly<Record<string, Uint8Array>>, writing:
   const dtype = quantization.endsWith('f16') || quantization.includes('f16_') ? 'float16' : 'float32';
   const shards: { arrays: object[]; parts: Uint8Array[]; bytes: number }[] = [];
   const put = (name: string, shape: readonly number[], stored: string, bytes: Uint8Array) => {
-    // Embeddings have a shard for themselves; the rest goes three arrays to a shard, quants apart from scales.
+    // Embeddings have their own shard; the rest has three arrays in each shard, with quants apart from scales.
     let shard = shards.at(-1);
     if (!shard || shard.arrays.length >= 3) shards.push((shard = { arrays: [], parts: [], bytes: 0 }));
     shard.arrays.push({

@@ -1,11 +1,11 @@
-/** Dawn's null backend: the whole compiler and all validation, nothing runs. */
+/** Dawn's null backend: compiles and validates everything, and runs nothing. */
 import { create, globals } from 'webgpu';
 
 Object.assign(globalThis, globals);
-// Kept for as long as the process lives: Dawn crashes when an instance goes before its devices.
+// Kept for the lifetime of the process: Dawn crashes when an instance is released before its devices.
 const gpu = create(['backend=null', 'enable-dawn-features=allow_unsafe_apis']);
 
-/** A device with these features, and a list that fills with the errors nothing else caught. */
+/** A device with these features, and a list that collects uncaptured errors. */
 export async function nullDevice(
   requiredFeatures: readonly string[] = ['shader-f16', 'subgroups'],
 ): Promise<{ device: GPUDevice; uncaptured: string[] }> {

@@ -1,4 +1,4 @@
-/** Weights of any type as random bits under tame scales: what no encoder writes, and in a fraction of its time. */
+/** Weights of any type as random bits with moderate scales: values no encoder writes, generated much faster. */
 import { quantizers } from '../../kernels/quantize/index.ts';
 import { type EncodableType, f16FromNumber, quantize } from '../../kernels/reference/index.ts';
 import { type TensorType, tensorTypes } from '../../src/engine/formats/model-file.ts';
@@ -59,7 +59,7 @@ function fixExponents(type: 'F32' | 'F16' | 'BF16', bytes: Uint8Array<ArrayBuffe
 const setHalf = (view: DataView, at: number, value: number): void =>
   view.setUint16(at, f16FromNumber(value), true);
 
-/** A scale at `at + offset` by which codes come to the asked size; with `minimum`, a half behind it. */
+/** Writes a scale at `at + offset` that gives codes the requested size; with `minimum`, a half after it. */
 const half =
   (offset: number, magnitude: number, minimum?: number) =>
   (view: DataView, at: number, scale: number): void => {
@@ -67,13 +67,16 @@ const half =
     if (minimum !== undefined) setHalf(view, at + offset + 2, (scale / magnitude) * minimum);
   };
 
-/** The same where all columns of a block have one scale: blocks differ by up to three times, or misplaced ones would not show. */
+/**
+ * The same when all columns of a block share one scale: blocks differ by up to a factor of three, so that misplaced
+ * ones show.
+ */
 const unlikeHalf =
   (offset: number, magnitude: number) =>
   (view: DataView, at: number, scale: number): void =>
     setHalf(view, at + offset, (scale / magnitude) * (0.5 + view.getUint8(at + offset) / 255));
 
-/** As unlike, by powers of two. */
+/** As different, by powers of two. */
 const unlikeExponent =
   (offset: number, magnitude: number) =>
   (view: DataView, at: number, scale: number): void => {
@@ -81,7 +84,7 @@ const unlikeExponent =
     view.setUint8(at + offset, 127 + more + Math.round(Math.log2(scale / magnitude)));
   };
 
-/** Only the scales: any other bits of a block are codes. Sizes are those of uniformly drawn codes. */
+/** Only writes the scales: all other bits of a block are codes. Sizes assume uniformly distributed codes. */
 const scaleWriters: Readonly<
   Record<Exclude<TensorType, 'F32' | 'F16' | 'BF16'>, (view: DataView, at: number, scale: number) => void>
 > = {

@@ -1,4 +1,4 @@
-/** Models of real shapes with random weights: what a bench or a memory test needs, in seconds and from nothing. */
+/** Models of real shapes with random weights, generated in seconds for benchmarks and memory tests. */
 import {
   type GgufTensor,
   type GgufType,
@@ -25,31 +25,31 @@ export interface ModelShape {
   /** At least 260: the bytes, one merged pair and three special tokens. */
   readonly vocab: number;
   readonly context: number;
-  /** Of the matrices; vectors are F32. */
+  /** Type of the matrices; vectors are F32. */
   readonly type: GgufType;
-  /** In place of one feed-forward; of a type of their own when it is named. */
+  /** Experts in place of the dense feed-forward; of a separate type when specified. */
   readonly experts?: {
     readonly count: number;
     readonly used: number;
     readonly feedForward: number;
     readonly type?: GgufType;
   };
-  /** Positions that a token sees in every other layer. */
+  /** Number of positions that a token attends to in every other layer. */
   readonly window?: number;
   readonly tiedEmbeddings?: boolean;
   readonly ropeBase?: number;
-  /** Rotated elements of a head, where that is not all. */
+  /** Number of rotated elements of a head, when not all are. */
   readonly rotary?: number;
-  /** Layers that keep a state in place of keys and values. */
+  /** Layers that keep a state instead of keys and values. */
   readonly state?: TinyState;
-  /** What Gemma 4 has beside these. */
+  /** Additional features of Gemma 4. */
   readonly gemma4?: TinyGemma4;
   readonly seed?: number;
-  /** Layers behind so many are computed and add nothing: such a model draws what one of the first layers alone draws. */
+  /** Layers after this many are computed but add nothing: such a model samples what its first layers alone would. */
   readonly telling?: number;
 }
 
-/** The shapes of models that people run. */
+/** Shapes of commonly used models. */
 export const realShapes = {
   qwen25_05b: {
     architecture: 'qwen2',
@@ -135,7 +135,7 @@ const withWidth = (shape: ModelShape) => ({ ...shape, width: shape.embedding });
 
 const metadataOf = (shape: ModelShape): [string, GgufValue][] => {
   const { architecture: prefix } = shape;
-  // Byte pair encoders expect at least one pair.
+  // Byte pair encoders require at least one pair.
   const tokens = [...byteTokens(), 'th', '<|endoftext|>', '<|im_start|>', '<|im_end|>'];
   const control = tokens.length - 3;
   while (tokens.length < shape.vocab) tokens.push(`<unused${tokens.length}>`);
@@ -180,7 +180,7 @@ const metadataOf = (shape: ModelShape): [string, GgufValue][] => {
   return Object.entries(entries);
 };
 
-/** GPT-2's printable stand-ins for the 256 bytes, in byte order. */
+/** GPT-2's printable substitutes for the 256 bytes, in byte order. */
 const byteTokens = (): string[] => {
   let next = 256;
   return Array.from({ length: 256 }, (_, byte) => {
@@ -200,7 +200,7 @@ const tensorsOf = (shape: ModelShape): GgufTensor[] => {
     shape: [rows, columns],
     data: () => randomBlocks(shape.type, { rows, columns }, 1 / Math.sqrt(columns), random),
   });
-  /** Matrices of experts one below the other. */
+  /** Matrices of experts, stacked by rows. */
   const expertsOf = (at: (part: string) => string): GgufTensor[] => {
     if (!shape.experts) return [];
     const { count, feedForward, type = shape.type } = shape.experts;
@@ -301,7 +301,7 @@ const tensorsOf = (shape: ModelShape): GgufTensor[] => {
   ];
 };
 
-/** 32 random bits a call. */
+/** 32 random bits for each call. */
 const xorshift = (seed: number): (() => number) => {
   let state = seed | 1;
   return () => {

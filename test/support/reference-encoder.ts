@@ -1,4 +1,4 @@
-/** An encoder of the BERT family on the CPU oracle: the truth that embeddings on the GPU are held against. */
+/** An encoder of the BERT family on the CPU oracle, the reference for embeddings of the GPU. */
 import {
   applyRope,
   attention,

@@ -21,7 +21,7 @@ interface Layer {
   readonly kvHeads: number;
   readonly window: number;
   readonly rope: Rope;
-  /** Whose keys and values it reads. */
+  /** Index of the layer whose keys and values it reads. */
   readonly source: number;
 }
 

@@ -1,4 +1,4 @@
-/** A whole model on the CPU oracle: the truth that logits and greedy text on the GPU are held against. */
+/** A whole model on the CPU oracle, the reference for logits and greedy text of the GPU. */
 import {
   type Activation,
   applyRope,
@@ -30,20 +30,20 @@ interface Layer {
   /** [headDim] each; qwen3 and gemma3. */
   qNorm: Values | undefined;
   kNorm: Values | undefined;
-  /** Norms of what is added; gemma3 only. */
+  /** Weights of norms of what is added; gemma3 only. */
   postAttnNorm: Values | undefined;
   postFfnNorm: Values | undefined;
-  /** A number a head; gpt-oss only. */
+  /** One attention sink for each head; gpt-oss only. */
   sinks: Values | undefined;
-  /** Of what attention gives; qwen35 only. */
+  /** Gate of attention's output; qwen35 only. */
   outputGate: Linear | undefined;
-  /** In place of attention. */
+  /** Replaces attention. */
   state: StateLayer | undefined;
   ffnNorm: Values;
   feedForward: { gate: Linear; up: Linear; down: Linear } | Experts;
 }
 
-/** A choice of feed-forwards; their weights lie one behind the other. */
+/** A mixture of experts; their weights are stacked. */
 interface Experts {
   router: Linear;
   gate: Linear;
@@ -75,10 +75,10 @@ interface Shape {
   activation: Activation;
   embeddingScale: number;
   attentionScale: number;
-  /** Of what is added to the residual stream. */
+  /** Factor of what is added to the residual stream. */
   residualScale: number;
   logitScale: number;
-  /** Of a token. */
+  /** Experts of each token. */
   experts: { used: number; ofAll: boolean; activation: ExpertActivation };
   /** Rotation and window of a layer. */
   layer(index: number): { rope: Rope | undefined; window: number };
@@ -103,7 +103,7 @@ type CacheType = 'F64' | 'F16';
 /** One sequence with its keys and values; a further sequence is a `fork()`. */
 export class ReferenceModel {
   readonly vocabSize: number;
-  /** Experts of the pairs of the last tokens, one list a layer that has them. */
+  /** Experts of the pairs of the last tokens, one list for each layer with experts. */
   chosen: Uint32Array[] = [];
   readonly #shape: Shape;
   readonly #weights: Weights;
@@ -124,7 +124,7 @@ export class ReferenceModel {
     this.vocabSize = weights.output.outputs;
   }
 
-  /** @param cache what keys and values are rounded to when they are kept; F16 is what the GPU does */
+  /** @param cache format that keys and values are rounded to; F16 as on the GPU */
   static async load(file: ModelFile, cache: CacheType = 'F64'): Promise<ReferenceModel> {
     const shape = await readShape(file);
     return new ReferenceModel(shape, await readWeights(file, shape), cache);
@@ -166,7 +166,7 @@ export class ReferenceModel {
     );
   }
 
-  /** What the experts of each token give. */
+  /** The expert outputs of each token. */
   #choose({ router, gate, up, down }: Experts, x: Float64Array, tokens: number): Float64Array {
     const { used, ofAll, activation } = this.#shape.experts;
     const logits = linear(router, x, tokens);
@@ -179,7 +179,7 @@ export class ReferenceModel {
     return expertSum(new Float64Array(x.length), product(down, gated, true), shares, used);
   }
 
-  /** The residual stream with what attention or feed-forward gives. */
+  /** The residual stream plus the output of attention or feed-forward. */
   #added(x: Float64Array, result: Float64Array, norm: Values | undefined): Float64Array {
     const { width, eps, residualScale } = this.#shape;
     const rows = x.length / width;
@@ -274,7 +274,7 @@ async function readShape(file: ModelFile): Promise<Shape> {
     theta: number('rope.freq_base', 10000),
     rotaryDim: number('rope.dimension_count', headDim),
     linearFactor: scaling === 'linear' ? number('rope.scaling.factor') : 1,
-    // Short texts only: of LongRoPE the factors up to the original context.
+    // For short texts only: the LongRoPE factors up to the original context.
     freqFactors: (await factors('rope_freqs.weight')) ?? (await factors('rope_factors_short.weight')),
     magnitude: number('rope.scaling.attn_factor', 1),
   };
@@ -331,7 +331,7 @@ async function readShape(file: ModelFile): Promise<Shape> {
   }
 }
 
-/** A number, or the largest of a list that has one for each layer. */
+/** A number, or the maximum of a list with one for each layer. */
 const mostOf = (value: unknown): number =>
   typeof value === 'object' ? Math.max(...Array.from(value as ArrayLike<unknown>, Number)) : Number(value);
 
@@ -352,11 +352,11 @@ async function readWeights(file: ModelFile, { heads, kvHeads, headDim }: Shape):
   };
   const matrix = async (name: string): Promise<Linear> => {
     const weight = await required(`${name}.weight`);
-    // Of experts, those of one.
+    // For experts, the size of one.
     const [outputs, inputs] = file.tensors.get(`${name}.weight`)!.shape.slice(-2);
     return { weight, bias: await optional(`${name}.bias`), inputs: inputs!, outputs: outputs! };
   };
-  /** Rows of one matrix as matrices of their own. */
+  /** Row ranges of one matrix as separate matrices. */
   const parts = async (name: string, counts: readonly number[]): Promise<Linear[]> => {
     const { weight, bias, inputs } = await matrix(name);
     let row = 0;
@@ -413,7 +413,7 @@ async function readWeights(file: ModelFile, { heads, kvHeads, headDim }: Shape):
     embedding: await required('token_embd.weight'),
     layers,
     outputNorm: await required(has('output_norm') ? 'output_norm.weight' : 'token_embd_norm.weight'),
-    // Tied: the embedding table is the output matrix where the file has none.
+    // Tied: the embedding table is the output matrix when the file has none.
     output: await matrix(file.tensors.has('output.weight') ? 'output' : 'token_embd'),
   };
 }

@@ -1,4 +1,4 @@
-/** Layers that keep a state, for the reference model: what each is made of, and what it gives, from the definitions. */
+/** Layers that keep a state, for the reference model: their parts and outputs, from the definitions. */
 import { deltaNet, gatedNorm, matmul, shortConv, type Values } from '../../kernels/reference/index.ts';
 
 interface Product {
@@ -16,16 +16,16 @@ export interface LayerReader {
   number(key: string): number;
 }
 
-/** What it keeps of a sequence. */
+/** State stored for a sequence. */
 export interface KeptState {
   past?: Float64Array;
   state?: Float64Array;
 }
 
-/** From normed rows to what the layer's last product reads; the state goes on. */
+/** From normed rows to the input of the layer's last product; advances the state. */
 export type StateLayer = (x: Float64Array, rows: number, kept: KeptState) => Float64Array;
 
-/** Undefined of a layer that attends. */
+/** Undefined for a layer with attention. */
 export async function readStateLayer(layer: number, read: LayerReader): Promise<StateLayer | undefined> {
   if (read.has(`blk.${layer}.shortconv.in_proj.weight`)) return readGatedConv(`blk.${layer}.shortconv`, read);
   return read.has(`blk.${layer}.ssm_a`) ? readDeltaNet(`blk.${layer}`, read) : undefined;
@@ -105,7 +105,7 @@ const columnsOf = (all: Float64Array, rows: number, first: number, count: number
     return all[Math.floor(i / count) * (all.length / rows) + first + (i % count)]!;
   });
 
-/** Of each `every` rows of a matrix, `rows` from `first` on. */
+/** From each group of `every` rows of a matrix: `rows` rows from `first` on. */
 export function rowsOfEach(matrix: Product, first: number, rows: number, every: number): Product {
   const { weight, inputs, outputs } = matrix;
   const taken = Array.from({ length: outputs / every }, (_, n) =>

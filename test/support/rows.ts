@@ -1,4 +1,4 @@
-/** Rows of numbers, one for each position or text, and how far two lists of them are apart. */
+/** Rows of numbers, one for each position or text, and the distance of two lists of them. */
 export type Rows = readonly Float32Array[];
 
 const differences = (a: Rows, b: Rows): Float32Array[] => {

@@ -1,11 +1,11 @@
-/** One sequence on a runner, stepped by hand past the scheduler: the logits of whatever step one likes. */
+/** One sequence on a runner, stepped directly without the scheduler: the logits of any steps. */
 import type { Runner } from '../../src/engine/runner.ts';
 import { greedy, type Sampling } from '../../src/engine/types.ts';
 
 export class RunnerSequence {
   readonly #runner: Runner;
   readonly #slot: number;
-  /** Tokens written so far. */
+  /** Number of tokens written so far. */
   readonly ids: number[] = [];
 
   /** @param pages of the cache, in any order */

@@ -30,7 +30,7 @@ interface Options {
   reader?: Partial<ReaderLimits>;
   constraint?: Partial<ConstraintLimits>;
   keptStates?: number | undefined;
-  /** A model that drafts, by the part of its guesses that are wrong. */
+  /** A draft model, with the fraction of its drafts that are wrong. */
   draft?: { wrong?: number; pages?: number; context?: number } | undefined;
 }
 
@@ -40,7 +40,7 @@ export function world({
   stepTokens = 64,
   speculation = 'off',
   reader = {},
-  // A busy machine must not decide what a test sees.
+  // A busy machine must not affect what a test sees.
   constraint = { patienceMs: 600_000 },
   keptStates,
   draft,
@@ -87,7 +87,7 @@ export function world({
   };
 }
 
-/** Lets the event loop turn so many times. */
+/** Lets the event loop turn this many times. */
 export async function turns(count: number): Promise<void> {
   for (let n = 0; n < count; n++) await new Promise((resolve) => setImmediate(resolve));
 }

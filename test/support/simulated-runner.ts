@@ -1,6 +1,6 @@
 /**
- * A GPU made of arithmetic, for the scheduler: it runs steps in the order of their submission against paged memory, and
- * draws tokens that depend on every token before them as the page table shows it. Time is what its steps cost.
+ * A simulated GPU for the scheduler. It runs steps in submission order on paged memory, and samples tokens that
+ * depend on every earlier token as seen through the page table. Time is the cost of its steps.
  */
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { logprobWords } from '../../kernels/logprobs.ts';
@@ -21,7 +21,7 @@ import type { ToyGrammar } from './toy-constraint.ts';
 const tileTokens = 4;
 const vocabulary = 259;
 const endToken = 257;
-/** Answers are made of so many letters. */
+/** Outputs consist of this many letters. */
 const letters = 12;
 
 const mix = (a: number, b: number): number => {
@@ -31,7 +31,7 @@ const mix = (a: number, b: number): number => {
   return (v ^ (v >>> 13)) >>> 0;
 };
 
-/** What a page holds of one token: a digest of it and all before it. */
+/** What a page holds of one token: a digest of it and all earlier ones. */
 interface Entry {
   readonly token: number;
   readonly digest: number;
@@ -40,7 +40,7 @@ interface Entry {
 const digestAfter = (before: readonly Entry[]): number =>
   before.reduce((digest, entry) => mix(digest, entry.digest), 1);
 
-/** What is not allowed moves on to the next token that is. */
+/** A token that is not allowed is replaced by the next one that is. */
 function allowed(id: number, mask: Uint32Array | undefined): number {
   if (mask?.every((word) => word === 0)) return noToken;
   let next = id;
@@ -48,7 +48,7 @@ function allowed(id: number, mask: Uint32Array | undefined): number {
   return next;
 }
 
-/** Mostly what follows from the last tokens, so that texts repeat themselves; sometimes from all of them. */
+/** Mostly depends on the last tokens, so that texts repeat themselves; sometimes on all of them. */
 function draw(
   before: readonly Entry[],
   seed: number,
@@ -68,14 +68,14 @@ function drawAny(before: readonly Entry[], seed: number, seen: Uint32Array | und
   return 97 + (mix(first, second) % letters);
 }
 
-/** Of a token after others, made of all of them: a number that f32 holds. */
+/** A log probability derived from all earlier tokens, exactly representable in f32. */
 function logprobOf(before: readonly Entry[], id: number, likeliest: number): TokenLogprob {
   const of = (token: number) => -(mix(digestAfter(before), token) % 1000) / 8;
   const top = Array.from({ length: likeliest }, (_, n) => ({ id: n, logprob: of(n) }));
   return { id, logprob: of(id), top };
 }
 
-/** The log probabilities of a text's tokens; of the first there is none. */
+/** The log probabilities of a text's tokens; the first has none. */
 export function scoreAlone(tokens: readonly number[], likeliest: number): (TokenLogprob | null)[] {
   const entries: Entry[] = [];
   return tokens.map((token, index) => {
@@ -85,7 +85,7 @@ export function scoreAlone(tokens: readonly number[], likeliest: number): (Token
   });
 }
 
-/** What a request answers alone, without any of the scheduler. */
+/** The output of a request computed without the scheduler. */
 export function answerAlone(
   { prompt, maxTokens, sampling, ignoreEnd }: GenerateRequest,
   grammar?: ToyGrammar,
@@ -106,7 +106,7 @@ export function answerAlone(
   return answer;
 }
 
-/** What one step held. */
+/** The contents of one step. */
 export interface StepRecord {
   /** Slots that decode, with the drafts they verify. */
   readonly decoding: ReadonlyMap<number, number>;
@@ -114,11 +114,11 @@ export interface StepRecord {
   readonly copies: number;
 }
 
-/** Of all models on one device. */
+/** Shared by all models on one device. */
 interface Clock {
-  /** In ms, moved by the steps that end. */
+  /** In ms, advanced by steps that end. */
   time: number;
-  /** When what is submitted will have ended. */
+  /** When everything submitted will have ended. */
   end: number;
 }
 
@@ -126,21 +126,21 @@ export class SimulatedRunner implements DraftRunner {
   readonly memory: { readonly capacity: Capacity };
   readonly graph = { shape: { vocabulary } };
   readonly steps: StepRecord[] = [];
-  /** In ms: of a step, by the rows it decodes or verifies and its prompt tokens. */
+  /** Time of a step in ms, by its decoded or verified rows and its prompt tokens. */
   cost: (rows: number, promptTokens: number) => number = (rows, prompt) => 5 + rows + 2 * prompt;
-  /** Chains of steps, by their numbers of steps. */
+  /** Step counts of submitted chains. */
   readonly chains: number[] = [];
-  /** Of all tokens that it draws, the part that another model would not have drawn. */
+  /** Fraction of sampled tokens that differ from the other model's. */
   readonly wrong: number;
   readonly clock: Clock;
   readonly #pages: (Entry | undefined)[][];
   readonly #tables: number[][];
-  /** With states of layers: the digest that each slot's is of, and those that are kept. */
+  /** With layer states: the digest of each slot's state, and of retained states. */
   readonly #states: number[] = [];
   readonly #kept: number[] = [];
   readonly #seen: Uint32Array[];
   readonly #masks: Uint32Array[];
-  /** What the rows of a step saw whose sampling is still to be submitted. */
+  /** What the rows of the step with pending sampling attended to. */
   #begun: readonly Entry[][] | undefined;
   readonly #sampled: number[] = [];
   #inFlight = 0;
@@ -163,7 +163,7 @@ export class SimulatedRunner implements DraftRunner {
     return this.clock.time;
   }
 
-  /** Nothing is on its way. */
+  /** No step is in flight. */
   get isIdle(): boolean {
     return this.#inFlight === 0 && !this.#begun;
   }
@@ -231,7 +231,7 @@ export class SimulatedRunner implements DraftRunner {
     return this.#ended(new Uint32Array(drawn));
   }
 
-  /** Records a step and lets its time pass. */
+  /** Records a step and advances the clock. */
   #pass(step: StepInput): void {
     const record = this.#record(step);
     this.steps.push(record);
@@ -252,7 +252,7 @@ export class SimulatedRunner implements DraftRunner {
     return done;
   }
 
-  /** Of each row, all that it sees. */
+  /** For each row, all that it attends to. */
   #computeRows(step: StepInput): Entry[][] {
     const { capacity } = this.memory;
     const { dims, layout } = step;
@@ -273,7 +273,7 @@ export class SimulatedRunner implements DraftRunner {
     return rows;
   }
 
-  /** A state is one of all tokens before; it cannot be taken back. */
+  /** A state covers all earlier tokens and cannot be rolled back. */
   #advance(slot: number, before: readonly Entry[], entry: Entry): void {
     if (before.length > 0 && this.#states[slot] !== digestAfter(before))
       throw new Error(`the state of slot ${slot} is not that behind ${before.length} tokens`);
@@ -360,7 +360,7 @@ export class SimulatedRunner implements DraftRunner {
 export const newSequence = (request: GenerateRequest, runner: SimulatedRunner): Sequence =>
   new Sequence(request, new ByteTokenizer(), runner.time);
 
-/** The ids of an answer and its last event. */
+/** The ids of an output and its last event. */
 export async function read(sequence: Sequence) {
   const ids: number[] = [];
   const progress: PromptProgress[] = [];

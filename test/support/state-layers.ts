@@ -1,15 +1,15 @@
-/** Steps of several sequences, and what a layer with a state is fed in them. */
+/** Steps of several sequences, and the inputs of a state layer in them. */
 import { type DeltaShape, deltaNet } from '../../kernels/reference/index.ts';
 import { randomValues } from './kernel-harness.ts';
 
-/** A sequence's part of a step. */
+/** One sequence's part of a step. */
 export interface Span {
   readonly slot: number;
   readonly position: number;
   readonly count: number;
 }
 
-/** As a step lays them down, one sequence's rows after the other's. */
+/** In step layout: the rows of one sequence after those of the other. */
 export function spanWords(spans: readonly Span[]): Uint32Array<ArrayBuffer> {
   let row = 0;
   return Uint32Array.from(
@@ -21,7 +21,9 @@ export function spanWords(spans: readonly Span[]): Uint32Array<ArrayBuffer> {
   );
 }
 
-/** The steps in which texts of these lengths go in: each step some of them, each up to so many tokens of them. */
+/**
+ * The steps that process texts of these lengths: each step a part of some texts, each limited to this many tokens.
+ */
 export function randomSteps(lengths: readonly number[], most: number, next: () => number): Span[][] {
   const done = lengths.map(() => 0);
   const steps: Span[][] = [];
@@ -33,13 +35,13 @@ export function randomSteps(lengths: readonly number[], most: number, next: () =
       done[slot] = position + count;
       return [{ slot, position, count }];
     });
-    // Not in the order of the slots.
+    // Not in slot order.
     if (spans.length > 0) steps.push(next() < 0.5 ? spans : spans.reverse());
   }
   return steps;
 }
 
-/** Rows of whole texts, in the order that a step has them. */
+/** Rows of whole texts, in step order. */
 export function rowsOfStep(
   spans: readonly Span[],
   texts: readonly (Float32Array | Float64Array)[],
@@ -50,20 +52,20 @@ export function rowsOfStep(
   ]);
 }
 
-/** What `mixed` holds for the delta rule, row by row: q, k, v, z, beta, alpha, and nothing up to the row's end. */
+/** Contents of `mixed` for the delta rule, row by row: q, k, v, z, beta, alpha, and padding. */
 export interface DeltaSample {
   readonly width: number;
   readonly rows: Float32Array<ArrayBuffer>;
   readonly out: Float64Array;
-  /** [valueHeads, valueDim, keyDim]: columns first, as the kernel keeps it. */
+  /** [valueHeads, valueDim, keyDim]: columns first, as in the kernel. */
   readonly state: Float64Array;
 }
 
-/** Elements a token of `mixed`, in whole vectors of four. */
+/** Elements of `mixed` for each token, in whole vectors of four. */
 export const deltaWidth = ({ keyHeads, valueHeads, keyDim, valueDim }: DeltaShape): number =>
   Math.ceil((2 * keyHeads * keyDim + 2 * valueHeads * valueDim + 2 * valueHeads) / 4) * 4;
 
-/** A random text of a head's inputs, and what the oracle makes of it. */
+/** A random text of a head's inputs, and the oracle's outputs. */
 export function deltaSample(
   shape: DeltaShape,
   { dt, a }: { dt: Float32Array; a: Float32Array },

@@ -11,9 +11,9 @@ export interface TinyEncoder {
   readonly feedForward?: number;
   readonly vocab?: number;
   readonly context?: number;
-  /** Of the matrices; positions and types are F32, as converters leave them. */
+  /** Type of the matrices; positions and token types are F32, as converters leave them. */
   readonly type?: 'F32' | 'F16' | 'Q8_0';
-  /** GGUF's number; 0 leaves it out. */
+  /** The number in GGUF; 0 leaves it out. */
   readonly pooling?: number;
   /** `token_types`. */
   readonly typed?: boolean;

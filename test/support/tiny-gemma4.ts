@@ -1,4 +1,6 @@
-/** Gemma 4 of a few kilobytes with random weights, as GGUF bytes: layers of two sizes, shared keys, inputs by layer. */
+/**
+ * Gemma 4 of a few kilobytes with random weights, as GGUF bytes: layers of two sizes, shared keys, per-layer inputs.
+ */
 import { gumbel, noiseBits, quantize } from '../../kernels/reference/index.ts';
 import {
   f32,
@@ -18,33 +20,33 @@ export interface TinyGemma4 {
   readonly width?: number;
   readonly heads?: number;
   readonly kvHeads?: number;
-  /** Of layers that see everything. */
+  /** Of layers with full attention. */
   readonly headDim?: number;
-  /** Of layers with a window. */
+  /** Of layers with a sliding window. */
   readonly nearDim?: number;
   readonly feedForward?: number;
-  /** Of the last layers, without keys and values of their own; 64 more. */
+  /** Of the last layers, which share keys and values; 64 more. */
   readonly sharedFeedForward?: number;
   readonly vocab?: number;
   readonly context?: number;
   readonly window?: number;
-  /** Each of so many layers sees everything. */
+  /** One of this many layers has full attention. */
   readonly every?: number;
-  /** Last layers without keys and values of their own. */
+  /** Number of last layers that share keys and values. */
   readonly shared?: number;
   /** 0: none. */
   readonly layerInput?: number;
   readonly cap?: number;
-  /** Heads of keys in layers that see everything, whose values are their keys. */
+  /** Key heads of layers with full attention, whose values are their keys. */
   readonly keysAreValues?: number;
-  /** Of the matrices; by the name's last part where they differ. */
+  /** Type of the matrices; by the name's last part when they differ. */
   readonly type?: GgufType | Readonly<Record<string, GgufType>>;
   readonly seed?: number;
 }
 
 export const tinyGemma4 = (shape: TinyGemma4): Uint8Array<ArrayBuffer> => ggufBytes(gemma4Parts(shape));
 
-/** @param random 32 bits a call, for models that are too large to draw every weight with care */
+/** @param random 32 bits for each call, for models that are too large to sample every weight with care */
 export function gemma4Parts(
   shape: TinyGemma4,
   random?: () => number,
@@ -89,7 +91,7 @@ export function gemma4Parts(
     matrix('per_layer_model_proj', layers * layerInput, width);
     vector('per_layer_proj_norm', layerInput);
   }
-  // Of half of a head the pairs do not turn.
+  // Half of the pairs of a head do not rotate.
   numbers('rope_freqs', [...Array<number>(headDim / 4).fill(1), ...Array<number>(headDim / 4).fill(1e30)]);
   for (const [n, near] of isNear.entries()) {
     const blk = `blk.${n}`;
@@ -97,7 +99,8 @@ export function gemma4Parts(
     const own = n < layers - shared;
     vector(`${blk}.attn_norm`, width);
     matrix(`${blk}.attn_q`, heads * dim, width);
-    // Scores are divided by nothing: with a 1 they would be as sharp as no trained model's, and make much of a last bit.
+    // Scores are not scaled: a weight of 1 would make them sharper than in any trained model, and amplify the last
+    // bit.
     vector(`${blk}.attn_q_norm`, dim, 0.3);
     if (own) {
       matrix(`${blk}.attn_k`, (keyHeads[n] as number) * dim, width);

@@ -1,4 +1,6 @@
-/** Whole models of a few kilobytes with random weights, as GGUF bytes: every variation of an architecture in a second. */
+/**
+ * Whole models of a few kilobytes with random weights, as GGUF bytes: every variation of an architecture in a second.
+ */
 import { gumbel, noiseBits, quantize } from '../../kernels/reference/index.ts';
 import { loadEngine, type Platform, type ResidentEngine } from '../../src/engine/index.ts';
 import type { EngineOptions } from '../../src/engine/types.ts';
@@ -40,35 +42,35 @@ export interface TinyModel {
   /** At least 258: the bytes and two special tokens. */
   readonly vocab?: number;
   readonly context?: number;
-  /** Of the matrices; by the name's last part (`attn_q`, `token_embd`) where they differ. */
+  /** Type of the matrices; by the name's last part (`attn_q`, `token_embd`) when they differ. */
   readonly type?: GgufType | Readonly<Record<string, GgufType>>;
   readonly biases?: boolean;
   readonly untied?: boolean;
-  /** Rotated elements of a head. */
+  /** Number of rotated elements of a head. */
   readonly rotary?: number;
   readonly ropeFactors?: readonly number[];
-  /** Linear stretching of the positions. */
+  /** Linear scaling of the positions. */
   readonly ropeScale?: number;
-  /** Positions that a token sees in some layers, or all, as the architecture has it. */
+  /** Number of positions that a token attends to in some or all layers, depending on the architecture. */
   readonly window?: number;
-  /** Makes it a model for embeddings; GGUF's number. */
+  /** Makes it an embedding model; the number in GGUF. */
   readonly pooling?: number;
-  /** Of an architecture that has them; `dense` are layers without. */
+  /** For architectures with experts; `dense` lists layers without. */
   readonly experts?: {
     readonly count: number;
     readonly used: number;
     readonly feedForward: number;
     readonly dense?: readonly number[];
   };
-  /** Of an architecture with layers that keep a state. */
+  /** For architectures with layers that keep a state. */
   readonly state?: TinyState;
   readonly seed?: number;
 }
 
-/** Ends a text; the id after it begins one. Bytes are their own ids. */
+/** Ends a text; the following id starts one. Bytes are their own ids. */
 export const endToken = 256;
 
-/** GPT-2's printable stand-ins for the 256 bytes, in byte order. */
+/** GPT-2's printable substitutes for the 256 bytes, in byte order. */
 function byteTokens(): string[] {
   let next = 256;
   return Array.from({ length: 256 }, (_, byte) => {
@@ -106,7 +108,7 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
     typeof type === 'string' ? type : (type[name.split('.').at(-1) as string] ?? 'F32');
   const matrix = (name: string, rows: number, columns: number, scale = 1) =>
     add(`${name}.weight`, [rows, columns], typeOf(name), scale / Math.sqrt(columns));
-  /** A matrix an expert. */
+  /** One matrix for each expert. */
   const matrices = (name: string, count: number, rows: number, columns: number) => {
     add(`${name}.weight`, [count, rows, columns], typeOf(name), 1 / Math.sqrt(columns));
     if (isGptOss) add(`${name}.bias`, [count, rows], 'F32', 0.2);
@@ -140,7 +142,7 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
     if (!isPost) vector(`${blk}.ffn_norm.weight`, width, 1);
     if (experts && !experts.dense?.includes(n)) {
       const { count, feedForward: rows } = experts;
-      // Apart enough that rounding does not choose others.
+      // Far enough apart that rounding does not change the selection.
       add(`${blk}.ffn_gate_inp.weight`, [count, width], 'F32', 4 / Math.sqrt(width));
       if (isGptOss) vector(`${blk}.ffn_gate_inp.bias`, count, 0);
       for (const part of ['gate', 'up']) matrices(`${blk}.ffn_${part}_exps`, count, rows, width);
@@ -184,7 +186,7 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
         }
       : {}),
     ...stateMetadata(sizes),
-    // The last of the usual two layers sees everything.
+    // The last of the usual two layers has full attention.
     ...(isSandwich ? { 'attention.sliding_window_pattern': u32(2), 'rope.freq_base_swa': f32(500) } : {}),
     ...(architecture === 'granite'
       ? {
@@ -228,8 +230,8 @@ export function byteTokenizer(vocab: number): [string, GgufValue][] {
 }
 
 /**
- * The node platform, with one model file that lies in memory whatever the location.
- * @param draft another one, at `draft.gguf`
+ * The node platform, with a model file in memory for any location.
+ * @param draft a second model, at `draft.gguf`
  */
 export const memoryPlatform = (bytes: Uint8Array, draft?: Uint8Array): Platform => ({
   ...nodePlatform(),
@@ -239,7 +241,7 @@ export const memoryPlatform = (bytes: Uint8Array, draft?: Uint8Array): Platform 
       : memoryFiles({ 'memory.gguf': bytes }, 'memory.gguf'),
 });
 
-/** An engine on the real adapter for a model in memory, and another one that drafts for it. */
+/** An engine on the real adapter for a model in memory, with a draft model. */
 export const loadWithDraft = (
   bytes: Uint8Array,
   draft: Uint8Array,

@@ -1,4 +1,4 @@
-/** What tiny models have in layers that keep a state in place of keys and values. */
+/** Metadata and tensors of tiny models with layers that keep a state. */
 import { type GgufValue, scalars, u32 } from './gguf-writer.ts';
 
 /** Sizes of the layers with a state: those of the delta rule, and the length of the convolutions. */
@@ -8,10 +8,10 @@ export interface TinyState {
   readonly valueHeads?: number;
   readonly keyDim?: number;
   readonly valueDim?: number;
-  /** Each so-many-eth layer attends, or these. */
+  /** One layer of this many has attention, or these layers. */
   readonly every?: number;
   readonly attending?: readonly number[];
-  /** Of convolutions and the products around them, where an architecture may have them. */
+  /** Biases of convolutions and the products around them, for architectures that may have them. */
   readonly biases?: boolean;
 }
 
@@ -23,7 +23,7 @@ interface Sizes {
   readonly state?: TinyState | undefined;
 }
 
-/** A matrix of the model's type, or numbers about a middle. */
+/** A matrix of the model's type, or values around a mean. */
 export type TinyTensor =
   | { readonly name: string; readonly rows: number; readonly columns: number }
   | {
@@ -48,7 +48,7 @@ const hasStates = (architecture: string): boolean => architecture === 'lfm2' || 
 const attends = ({ architecture, state }: Pick<Sizes, 'architecture' | 'state'>, layer: number): boolean =>
   !hasStates(architecture) || (state?.attending?.includes(layer) ?? (layer + 1) % (state?.every ?? 2) === 0);
 
-/** Of a layer with a state; undefined of one that attends. */
+/** Of a layer with a state; undefined for one with attention. */
 export function stateTensors(model: Sizes, layer: number): TinyTensor[] | undefined {
   if (attends(model, layer)) return undefined;
   const { architecture, width, state = {} } = model;
@@ -81,7 +81,7 @@ export function stateTensors(model: Sizes, layer: number): TinyTensor[] | undefi
   ];
 }
 
-/** What a file says of them. */
+/** The metadata of these layers. */
 export function stateMetadata(model: Sizes): Record<string, GgufValue> {
   const { architecture, layers, kvHeads, state } = model;
   if (!hasStates(architecture)) return {};

@@ -1,14 +1,14 @@
-/** A grammar of arithmetic: what may follow depends on every token before. */
+/** An arithmetic grammar: the allowed tokens depend on every earlier token. */
 import { maskWords } from '../../kernels/sample.ts';
 import type { Constraint } from '../../src/engine/types.ts';
 
-/** What may follow an answer so far; undefined: any token. */
+/** The tokens allowed after an output so far; undefined for all. */
 export type ToyGrammar = (answer: readonly number[]) => Uint32Array | undefined;
 
 const vocabulary = 259;
 const endToken = 257;
 
-/** A few letters that the text so far decides, and sometimes the end; sometimes anything. */
+/** A few letters determined by the text so far, and sometimes the end; sometimes all tokens. */
 export const toyGrammar =
   (seed: number): ToyGrammar =>
   (answer) => {
@@ -24,7 +24,7 @@ export const toyGrammar =
     return mask;
   };
 
-/** Follows a grammar for one answer, and checks how it is used. */
+/** Applies a grammar to one output, and checks how it is called. */
 export class ToyConstraint implements Constraint {
   readonly accepted: number[] = [];
   calls = 0;
@@ -33,7 +33,7 @@ export class ToyConstraint implements Constraint {
   readonly #turns: number;
   #pending = false;
 
-  /** @param turns of the event loop that an answer takes */
+  /** @param turns event-loop turns that a mask takes */
   constructor(grammar: ToyGrammar, turns = 0) {
     this.#grammar = grammar;
     this.#turns = turns;

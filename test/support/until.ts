@@ -1,4 +1,4 @@
-/** Ends what never comes; what comes is waited for however slow the machine is. */
+/** Time limit after which a wait fails, long enough for slow machines. */
 const limitMs = 120_000;
 
 /** Waits until a condition holds, also in hooks, where `expect.poll` does not work. */
@@ -10,7 +10,7 @@ export async function until(holds: () => boolean | Promise<boolean>, what = Stri
   }
 }
 
-/** Lets the event loop of this process go round: what its own sockets have sent to each other has arrived then. */
+/** Lets the event loop of this process turn, so that data its own sockets sent to each other has arrived. */
 export async function eventLoopTurns(count = 50): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setTimeout(resolve, 1));
 }

@@ -6,7 +6,7 @@ import { request } from '../support/scheduler-world.ts';
 
 const [start, imEnd, endOfText] = [256, 257, 258];
 
-/** The events of an answer of these tokens. */
+/** The events of an output made of these tokens. */
 async function eventsOf(answer: readonly number[], changes: Partial<GenerateRequest> = {}) {
   const one = request({ maxTokens: answer.length, ...changes });
   const sequence = new Sequence(one, new ByteTokenizer(), 0);
@@ -23,42 +23,42 @@ const bytes = (text: string): number[] => [...new TextEncoder().encode(text)];
 describe('control tokens', () => {
   const answer = [...bytes('a'), start, ...bytes('b'), endOfText, ...bytes('c')];
 
-  it('have no text of their own', async () => {
+  it('produce no text by default', async () => {
     expect(await eventsOf(answer, { ignoreEnd: true })).toMatchObject({ text: 'abc', ids: answer });
   });
 
-  it('have theirs where they are visible, and others still none', async () => {
+  it('produce text when they are visible; other control tokens still do not', async () => {
     const visible = new Set([start]);
     const got = await eventsOf(answer, { ignoreEnd: true, visible });
     expect(got).toMatchObject({ text: 'a<|im_start|>bc', ids: answer });
     expect(got.texts).toEqual(['a', '<|im_start|>', 'b', 'c']);
   });
 
-  it('of visible ones that end the answer the text is its end', async () => {
+  it('a visible control token that ends the output is part of its text', async () => {
     const got = await eventsOf([...bytes('a'), imEnd], { visible: new Set([imEnd]), maxTokens: 9 });
     expect(got).toMatchObject({ text: 'a<|im_end|>', ids: [97, imEnd] });
     expect(got.end).toMatchObject({ finishReason: 'stop' });
     expect(got.end).not.toHaveProperty('stopText');
   });
 
-  it('a visible one ends a character that was begun', async () => {
+  it('a visible control token ends an incomplete character', async () => {
     const cut = [...bytes('é').slice(0, 1), start, ...bytes('é')];
     const got = await eventsOf(cut, { visible: new Set([start]) });
     expect(got.texts).toEqual(['\u{fffd}<|im_start|>', 'é']);
   });
 
-  it('text tokens that are said to be visible come once', async () => {
+  it('the text of a visible text token is emitted only once', async () => {
     expect((await eventsOf(bytes('aé'), { visible: new Set(bytes('aé')) })).text).toBe('aé');
   });
 });
 
-describe('the stop text that ended the answer', () => {
-  it('is told, also where several would match and where it spans tokens', async () => {
+describe('the stop string that ended the output', () => {
+  it('is reported, also when several match and when it spans tokens', async () => {
     const got = await eventsOf(bytes('hello world'), { stop: ['world', 'o w', 'low'] });
     expect(got).toMatchObject({ text: 'hell', end: { finishReason: 'stop', stopText: 'o w' } });
   });
 
-  it('may be or hold the text of a visible control token', async () => {
+  it('may be, or contain, the text of a visible control token', async () => {
     const answer = [...bytes('a{'), start, ...bytes('b')];
     const visible = new Set([start]);
     const got = await eventsOf(answer, { visible, stop: ['{<|im_start|>'] });
@@ -67,7 +67,7 @@ describe('the stop text that ended the answer', () => {
     expect(hidden).toMatchObject({ text: 'a{b', end: { finishReason: 'length' } });
   });
 
-  it('is absent where the model ended the answer, or the limit', async () => {
+  it('is absent when the model or the limit ended the output', async () => {
     const stop = ['never'];
     for (const answer of [[...bytes('nev'), imEnd], bytes('nev')]) {
       const { text, end } = await eventsOf(answer, { stop, maxTokens: answer.length });

@@ -1,4 +1,4 @@
-/** What an architecture makes of a file's metadata and tensor names; what it computes is in test/golden. */
+/** The graphs that architectures build from metadata and tensor names; their computation is tested in test/golden. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { type MetadataScalar, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
@@ -16,7 +16,7 @@ const fixtureOf = (name: string): Promise<ModelFile> => {
   return openSource(memorySource(new Uint8Array(readFileSync(path))));
 };
 
-/** A file with other metadata, and without some tensors. */
+/** A file with changed metadata and without some tensors. */
 function changed(
   file: ModelFile,
   members: Readonly<Record<string, MetadataScalar | boolean[]>>,
@@ -43,7 +43,7 @@ const layersOf = (graph: Graph) => attentions(graph).map(({ rope, window }) => (
 const all = { rope: 0, window: 0 };
 
 describe('rotation, window and scale of the layers', () => {
-  it('llama: all alike; a window where the file has one', async () => {
+  it('llama: all layers alike; a window if the file has one', async () => {
     const file = await fileOf({ architecture: 'llama', layers: 2 });
     expect(layersOf(await buildGraph(file))).toEqual([all, all]);
     const windowed = await buildGraph(changed(file, { 'attention.sliding_window': 40 }));
@@ -51,14 +51,14 @@ describe('rotation, window and scale of the layers', () => {
     expect(attentions(windowed)[0]?.scale).toBe(1 / 8);
   });
 
-  it('gemma3: every sixth layer sees everything, by the rotation of the main keys', async () => {
+  it('gemma3: every sixth layer has full attention with the main rotation', async () => {
     const file = await fileOf({ architecture: 'gemma3', layers: 7, window: 16, ropeScale: 8 });
     const local = { rope: 1, window: 16 };
     const usual = [local, local, local, local, local, all, local];
     expect(layersOf(await buildGraph(changed(file, { 'attention.sliding_window_pattern': 6 })))).toEqual(
       usual,
     );
-    // A file that says nothing means the same, and a list says it for each layer.
+    // A file without the key means the same, and a list sets it for each layer.
     const silent = new Map(file.metadata);
     silent.delete('gemma3.attention.sliding_window_pattern');
     const graph = await buildGraph({ ...changed(file, {}), metadata: silent });
@@ -74,7 +74,7 @@ describe('rotation, window and scale of the layers', () => {
     expect(graph.shape.sandwich).toBe(true);
   });
 
-  it('gemma3: scores by the head dimension, by the file, or as the size of 62 layers has it', async () => {
+  it('gemma3: attention scale from the head dimension, from the file, or that of the model with 62 layers', async () => {
     const file = await fileOf({
       architecture: 'gemma3',
       layers: 62,
@@ -89,7 +89,7 @@ describe('rotation, window and scale of the layers', () => {
     expect(await scaleOf(await fileOf({ architecture: 'gemma3', window: 4 }))).toBe(64 ** -0.5);
   });
 
-  it('smollm3: positions turn nothing in every fourth layer, or where the file says so', async () => {
+  it('smollm3: no rotary positions in every fourth layer, or where the file says so', async () => {
     const file = await fileOf({ architecture: 'smollm3', layers: 5 });
     const none = { rope: undefined, window: 0 };
     expect(layersOf(await buildGraph(file))).toEqual([all, all, all, none, all]);
@@ -97,7 +97,7 @@ describe('rotation, window and scale of the layers', () => {
     expect(layersOf(await buildGraph(listed))).toEqual([all, none, all, all, none]);
   });
 
-  it('granite: its scales, of which 0 or nothing means none', async () => {
+  it('granite: its scales; 0 or a missing key means none', async () => {
     const file = await fileOf({ architecture: 'granite' });
     const scales = ({ units }: Graph) =>
       units.flatMap((unit) => (unit.op === 'matmul' && (unit.add || unit.sampled) ? [unit.scale] : []));
@@ -126,7 +126,7 @@ describe('rotation, window and scale of the layers', () => {
     expect(products[2]?.nodes.map(({ slot }) => slot)).toEqual(['ffn.gate', 'ffn.up']);
   });
 
-  it('gpt-oss: every other layer slides, the first of them; heads have sinks; its YaRN is not of whole pairs', async () => {
+  it('gpt-oss: a sliding window in every other layer from the first; attention sinks; YaRN without truncation', async () => {
     const file = await fileOf({ architecture: 'gpt-oss', layers: 3, window: 24 });
     const graph = await buildGraph(file);
     expect(layersOf(graph)).toEqual([{ rope: 0, window: 24 }, all, { rope: 0, window: 24 }]);
@@ -145,18 +145,18 @@ describe('rotation, window and scale of the layers', () => {
     expect(silent).not.toEqual(await ropeOf({ 'rope.scaling.yarn_truncate': true }));
   });
 
-  it('biases count wherever the file has them', async () => {
+  it('biases are added wherever the file has them', async () => {
     const { units } = await buildGraph(await fileOf({ architecture: 'llama', layers: 1, biases: true }));
     const [qkv] = units.flatMap((unit) => (unit.op === 'matmul' ? [unit] : []));
     expect(qkv?.biases).toEqual(['q', 'k', 'v'].map((part) => `blk.0.attn_${part}.bias`));
   });
 });
 
-describe('feed-forwards of experts', () => {
+describe('mixture-of-experts feed-forwards', () => {
   const expertsOf = ({ units }: Graph, layer: number) =>
     units.filter(({ id, op }) => id.startsWith(`layers.${layer}.ffn.`) && op !== 'rms_norm');
 
-  it('qwen3moe: where a layer has a router, shares of the chosen unless the file says other', async () => {
+  it('qwen3moe: in layers with a router; shares are normalized over the selected experts unless the file says otherwise', async () => {
     const experts = { count: 9, used: 4, feedForward: 32, dense: [1] };
     const file = await fileOf({ architecture: 'qwen3moe', layers: 3, experts });
     const graph = await buildGraph(file);
@@ -173,14 +173,14 @@ describe('feed-forwards of experts', () => {
     ]);
     expect(expertsOf(graph, 1).map(({ op }) => op)).toEqual(['matmul', 'gated_activation', 'matmul']);
     expect(graph.shape.feedForward).toBe(96);
-    // Nobody needs room for the other kind where there is none.
+    // Without dense layers, no memory is reserved for them.
     const alike = await fileOf({ architecture: 'qwen3moe', feedForward: 4096 });
     expect((await buildGraph(alike)).shape.feedForward).toBe(0);
     const plain = await buildGraph(changed(file, { expert_weights_norm: false }));
     expect(expertsOf(plain, 0)[1]).toMatchObject({ shares: 'of_all' });
   });
 
-  it('gpt-oss: biases of all of them, its own activation, the norm by another name', async () => {
+  it('gpt-oss: biases everywhere, its own activation, a norm with another name', async () => {
     const graph = await buildGraph(await fileOf({ architecture: 'gpt-oss', layers: 2 }));
     const products = expertsOf(graph, 1).flatMap((unit) => (unit.op === 'expert_matmul' ? [unit] : []));
     expect(products.map(({ role, weight, bias, activation }) => [role, weight, bias, activation])).toEqual(
@@ -201,15 +201,15 @@ describe('feed-forwards of experts', () => {
     ['expert_count', 0, 'must be a whole number from 1 to 512'],
     ['expert_count', 513, 'from 1 to 512'],
     ['expert_count', 2.5, 'from 1 to 512'],
-    ['expert_used_count', 0, 'must be a whole number from 1 to 6 (the experts there are), got 0'],
-    ['expert_used_count', 7, 'from 1 to 6 (the experts there are), got 7'],
+    ['expert_used_count', 0, 'must be a whole number from 1 to 6 (the number of experts), got 0'],
+    ['expert_used_count', 7, 'from 1 to 6 (the number of experts), got 7'],
     ['expert_feed_forward_length', 0, 'must be a whole number from 1'],
     ['expert_feed_forward_length', 40, 'must be a multiple of 32, got 40'],
     ['expert_shared_count', 1, 'experts that all tokens share'],
     ['expert_shared_feed_forward_length', 64, 'experts that all tokens share'],
     ['expert_group_count', 4, 'groups of experts'],
     ['expert_gating_func', 2, 'routers other than softmax'],
-  ])('%s of %s is refused by name', async (key, value, message) => {
+  ])('%s of %s is rejected, naming the key', async (key, value, message) => {
     const file = await fileOf({ architecture: 'qwen3moe' });
     const building = buildGraph(changed(file, { [key]: value }));
     await expect(building).rejects.toThrow(ModelFileError);
@@ -217,7 +217,7 @@ describe('feed-forwards of experts', () => {
     await expect(building).rejects.toThrow(message);
   });
 
-  it('so is a number of experts that the tensors do not have, and a key that is not there', async () => {
+  it('so is an expert count that the tensors do not have, or a missing key', async () => {
     const file = await fileOf({ architecture: 'qwen3moe' });
     await expect(buildGraph(changed(file, { expert_count: 8 }))).rejects.toThrow(
       "tensor 'blk.0.ffn_gate_exps.weight' must be [8, 64, 64], got [6, 64, 64]",
@@ -230,7 +230,7 @@ describe('feed-forwards of experts', () => {
   });
 });
 
-describe('a file that cannot be used', () => {
+describe('an unusable file', () => {
   it.each([
     ['qwen3', 'blk.1.attn_q_norm.weight'],
     ['gemma3', 'blk.0.post_attention_norm.weight'],
@@ -241,24 +241,24 @@ describe('a file that cannot be used', () => {
     ['qwen3moe', 'blk.0.ffn_down_exps.weight'],
     ['gpt-oss', 'blk.1.attn_sinks.weight'],
     ['gpt-oss', 'blk.1.ffn_up_exps.bias'],
-  ] as const)('%s without %s says so', async (architecture, tensor) => {
+  ] as const)('%s without %s is rejected, naming the tensor', async (architecture, tensor) => {
     const file = changed(await fileOf({ architecture, window: 8 }), {}, tensor);
     await expect(buildGraph(file)).rejects.toThrow(`a file: tensor '${tensor}' is missing`);
   });
 
-  it('a pattern that is shorter than the model', async () => {
+  it('a pattern that is shorter than the number of layers is rejected', async () => {
     const file = await fileOf({ architecture: 'gemma3', window: 8 });
     const short = changed(file, { 'attention.sliding_window_pattern': [true] });
     await expect(buildGraph(short)).rejects.toThrow('must hold a value for each of 2 layers, got 1');
   });
 
   const withoutExperts = fixtureNames.filter((name) => !/^(gpt-oss|qwen3moe)/.test(name));
-  it.each(withoutExperts)('%s with experts says so, rather than which tensor is missing', async (name) => {
+  it.each(withoutExperts)('%s with experts is rejected for them, not for a missing tensor', async (name) => {
     const file = await fixtureOf(name);
     const architecture = String(file.metadata.get('general.architecture'));
     const build = (count: number) => buildGraph(changed(file, { expert_count: count }));
     await expect(build(8)).rejects.toThrow(
-      `a file: experts are not supported for ${architecture}; they are for gpt-oss, qwen3moe ` +
+      `a file: experts are not supported for ${architecture}; supported for gpt-oss, qwen3moe ` +
         `(metadata '${architecture}.expert_count' is 8)`,
     );
     await build(0);
@@ -284,20 +284,23 @@ describe('a file that cannot be used', () => {
     ['gemma4', 'attention.causal', false],
     ['gemma4', 'pooling_type', 1],
     ['lfm2', 'attention.sliding_window', 8],
-  ])('%s whose %s is %o, which its graph does not follow, is refused by name', async (name, key, value) => {
-    const building = buildGraph(changed(await fixtureOf(name), { [key]: value }));
-    await expect(building).rejects.toThrow(ModelFileError);
-    await expect(building).rejects.toThrow(`are not supported for ${name}`);
-    await expect(building).rejects.toThrow(`(metadata '${name}.${key}' is ${String(value)})`);
-  });
+  ])(
+    '%s whose %s is %o, which its graph does not implement, is rejected, naming the key',
+    async (name, key, value) => {
+      const building = buildGraph(changed(await fixtureOf(name), { [key]: value }));
+      await expect(building).rejects.toThrow(ModelFileError);
+      await expect(building).rejects.toThrow(`are not supported for ${name}`);
+      await expect(building).rejects.toThrow(`(metadata '${name}.${key}' is ${String(value)})`);
+    },
+  );
 
-  it('values that change nothing are not refused', async () => {
+  it('values without effect are accepted', async () => {
     const usual = { 'attention.scale': 0, logit_scale: 1, embedding_scale: 0, 'attention.causal': true };
     await buildGraph(changed(await fixtureOf('llama'), usual));
     await buildGraph(changed(await fixtureOf('qwen3-embedding'), { 'attention.causal': false }));
   });
 
-  it('an architecture that nobody knows names those that are', async () => {
+  it('an unknown architecture is rejected, with a list of known ones', async () => {
     const file = await fileOf({ architecture: 'llama' });
     const other = { ...changed(file, {}), metadata: new Map([['general.architecture', 'mamba']]) };
     await expect(buildGraph(other)).rejects.toThrow(
@@ -309,7 +312,7 @@ describe('a file that cannot be used', () => {
 describe('gemma4', () => {
   const open = (shape: Parameters<typeof tinyGemma4>[0] = {}) => openSource(memorySource(tinyGemma4(shape)));
 
-  it('sizes, rotation, window and whose keys a layer reads', async () => {
+  it('sizes, rotation, window and the source of keys of each layer', async () => {
     const graph = await buildGraph(await open());
     const near = { rope: 1, window: 20, scale: 1 };
     const far = { rope: 0, window: 0, scale: 1 };
@@ -335,12 +338,12 @@ describe('gemma4', () => {
       ...Array<number>(16).fill(1),
       ...Array<number>(16).fill(Math.fround(1e30)),
     ]);
-    // No layer without keys writes any.
+    // Layers that share keys do not write any.
     const writes = graph.units.flatMap((unit) => (unit.op === 'rope_kv_write' ? [unit.cache] : []));
     expect(writes).toEqual([0, 1, 2, undefined, undefined, undefined]);
   });
 
-  it('values are keys where there is no matrix for them', async () => {
+  it('values are the keys when there is no matrix for values', async () => {
     const graph = await buildGraph(await open({ shared: 0, keysAreValues: 1 }));
     const products = graph.units.flatMap((unit) =>
       unit.op === 'matmul' && unit.to === 'qkv' ? [unit.weights] : [],

@@ -37,7 +37,7 @@ const request = (changes: Partial<CapacityRequest> = {}): CapacityRequest => ({
   ...changes,
 });
 
-/** What must fit: weights, work and cache. */
+/** What must fit: weights, workspace and cache. */
 const used = (one: CapacityRequest, capacity: ReturnType<typeof chooseCapacity>) =>
   one.weightBytes + workBytes(one.shape, capacity) + capacity.pages * pageBytes(one.shape);
 
@@ -63,22 +63,22 @@ describe('with a draft model', () => {
     return { capacity, bytes: used(one, capacity) + used({ ...one, ...draft }, own) };
   };
 
-  it('fits with all that it keeps, and the context shrinks for that', () => {
+  it('everything of both models fits, with a smaller context', () => {
     for (const memory of [2.5, 3, 4, 6]) {
       const alone = chooseCapacity(request({ memoryBytes: memory * GiB }));
       const { capacity, bytes } = all(request({ memoryBytes: memory * GiB, draft }));
       expect(bytes).toBeLessThanOrEqual(memory * GiB);
-      // A page more of both would not fit, or is not wanted.
+      // One more page of both would not fit, or is not needed.
       const more = bytes + pageBytes(shape) + pageBytes(draft.shape);
       const isFull = capacity.pages === capacity.slots * Math.ceil(capacity.context / pageTokens);
       if (!isFull) expect(more).toBeGreaterThan(memory * GiB);
-      // Either is less, and the other no more.
+      // One of them needs less, and the other no more.
       expect(capacity.pages * capacity.context).toBeLessThan(alone.pages * alone.context);
       expect(capacity.context).toBeLessThanOrEqual(alone.context);
     }
   });
 
-  it('is refused where it does not fit beside a model that does', () => {
+  it('is rejected when it does not fit in addition to a target model that does', () => {
     const one = request({ memoryBytes: 1.9 * GiB, context: 1024 });
     expect(chooseCapacity(one).context).toBe(1024);
     const { code, message } = refusal({ ...one, draft });
@@ -98,7 +98,7 @@ describe('with a draft model', () => {
 });
 
 describe('chooseCapacity', () => {
-  it('has room for the states of all slots, and keeps some more in a small part of the memory', () => {
+  it('reserves states for all slots, and retained states within a small part of the memory', () => {
     const floats = 4 * 2 ** 20;
     const caches = [
       { kind: 'pages', kvHeads: 8, headDim: 64 },
@@ -116,12 +116,12 @@ describe('chooseCapacity', () => {
     expect(chooseCapacity(request()).keptStates).toBeUndefined();
   });
 
-  it('takes the context that the user names, and cache for as many such sequences as fit', () => {
+  it('uses the context that the user names, and as many pages as fit for such sequences', () => {
     const capacity = chooseCapacity(request({ context: 2048 }));
     expect(capacity).toMatchObject({ context: 2048, slots: 8, pages: (8 * 2048) / pageTokens });
   });
 
-  it('without one takes what the model was trained for, at most 32768', () => {
+  it('without a context, uses the trained context, at most 32768', () => {
     expect(chooseCapacity(request({ memoryBytes: 64 * GiB })).context).toBe(32768);
     const short = { ...shape, trainedContext: 1000 };
     const capacity = chooseCapacity(request({ shape: short }));
@@ -129,13 +129,13 @@ describe('chooseCapacity', () => {
     expect(capacity.pages).toBe(8 * Math.ceil(1000 / pageTokens));
   });
 
-  it('shrinks the context it chose itself until one sequence fits', () => {
+  it('shrinks a default context until one sequence fits', () => {
     const { context, pages } = chooseCapacity(request({ memoryBytes: 2.3 * GiB }));
     expect(context).toBeLessThan(32768);
     expect(pages).toBeGreaterThanOrEqual(context / pageTokens);
   });
 
-  it('refuses a named context that does not fit, with both sizes and what to do', () => {
+  it('rejects an explicit context that does not fit, with both sizes and a suggestion', () => {
     const error = refusal(request({ context: 131_072, memoryBytes: 4 * GiB }));
     expect(error.code).toBe('model_too_large');
     expect(error.message).toMatch(
@@ -143,14 +143,14 @@ describe('chooseCapacity', () => {
     );
   });
 
-  it('refuses weights that do not fit, before anything is loaded', () => {
+  it('rejects weights that do not fit before anything is loaded', () => {
     const error = refusal(request({ weightBytes: 20 * GiB }));
     expect(error.code).toBe('model_too_large');
     expect(error.message).toContain('weights 20.0 GiB');
     expect(error.message).toContain('16.0 GiB');
   });
 
-  describe('says of a model that does not fit how much is missing and', () => {
+  describe('the error for a model that does not fit says how much is missing and', () => {
     // 1.2 billion weights, 2.3 GiB in F16.
     const f16 = (memoryBytes: number, changes: Partial<CapacityRequest> = {}) =>
       refusal(
@@ -163,29 +163,29 @@ describe('chooseCapacity', () => {
         }),
       ).message;
 
-    it('the best quantisation that fits, and how the engine makes one itself', () => {
+    it('suggests the best quantization that fits, including one the engine can make while loading', () => {
       expect(f16(2 * GiB)).toMatch(
         /: \d+ MiB are missing; in Q8_0 its weights would take about 1\.2 GiB and fit: get the model in Q8_0, or load this one with --quantize q8_0$/,
       );
       expect(f16(1.1 * GiB)).toMatch(/in Q6_K its weights .*--quantize q4_0$/);
     });
 
-    it('no more than that when the weights are quantised already', () => {
+    it('does not suggest quantizing weights that are already quantized', () => {
       const quantized = { matrices: { blocks: (2.3 * GiB) / 64, quantizable: false } };
       expect(f16(1.0 * GiB, quantized)).toMatch(
         /in Q5_K its weights would take about \d+ MiB and fit: get the model in Q5_K$/,
       );
     });
 
-    it('that none does, and by how much', () => {
+    it('says that no quantization fits, and by how much', () => {
       expect(f16(0.4 * GiB)).toMatch(
         /not even Q2_K \(about \d+ MiB\) would fit, [\d.]+ MiB would be missing: use a smaller model$/,
       );
       const smallest = { weightBytes: 0.3 * GiB, matrices: { blocks: 40_000_000, quantizable: false } };
-      expect(f16(0.35 * GiB, smallest)).toMatch(/in the smallest quantisation already: use a smaller model$/);
+      expect(f16(0.35 * GiB, smallest)).toMatch(/in the smallest quantization already: use a smaller model$/);
     });
 
-    it('what it names does fit, over any memory; where that is unknown the device decides', () => {
+    it('suggests a quantization that does fit, for any memory size; when the size is unknown, the device decides', () => {
       const requests = fc.record({
         memory: fc.option(fc.double({ min: 0.5, max: 12, noNaN: true }), { nil: undefined }),
         context: fc.option(fc.integer({ min: 1, max: shape.trainedContext }), { nil: undefined }),
@@ -194,7 +194,7 @@ describe('chooseCapacity', () => {
       fc.assert(
         fc.property(requests, ({ memory, context, slots }) => {
           const one = request({
-            // 64 KiB of cache a token: the longest context takes 8 GiB.
+            // 64 KiB of cache for each token: the longest context takes 8 GiB.
             shape: { ...shape, layers: 32 },
             weightBytes: 2.3 * GiB,
             matrices: { blocks: (2.3 * GiB) / 64, quantizable: true },
@@ -222,25 +222,25 @@ describe('chooseCapacity', () => {
     });
   });
 
-  describe('where the memory of the device is unknown', () => {
+  describe('when the memory of the device is unknown', () => {
     const unknown = { memoryBytes: undefined, maxBindingBytes: 2 ** 50 };
-    /** 8 MiB of cache a token. */
+    /** 8 MiB of cache for each token. */
     const huge = { ...shape, layers: 128, kvHeads: 128, headDim: 128 };
 
-    it('takes a named context of any length, and whole sequences of it while they are few', () => {
+    it('accepts an explicit context of any length, with full sequences while there are few', () => {
       const one = request({ ...unknown, shape: huge, context: 131_072 });
       expect(chooseCapacity(one)).toMatchObject({ context: 131_072, pages: 131_072 / pageTokens });
       const short = request({ ...unknown, context: 1024 });
       expect(chooseCapacity(short)).toMatchObject({ context: 1024, pages: (8 * 1024) / pageTokens });
     });
 
-    it('takes a cache of the named bytes, whatever they are', () => {
+    it('accepts any explicit cache size', () => {
       const bytes = 200 * GiB;
       const one = request({ ...unknown, shape: huge, context: 8192, kvCacheBytes: bytes });
       expect(chooseCapacity(one).pages).toBe(Math.floor(bytes / pageBytes(huge)));
     });
 
-    it('shrinks a context that nobody named to a cache of a few GiB, and never refuses the least', () => {
+    it('shrinks a default context to a cache of a few GiB, and never rejects the minimum', () => {
       const { context, pages } = chooseCapacity(request({ ...unknown, shape: { ...huge, kvHeads: 16 } }));
       expect(context).toBeLessThan(32768);
       expect(pages * pageBytes({ ...huge, kvHeads: 16 })).toBeLessThanOrEqual(4 * GiB);
@@ -249,7 +249,7 @@ describe('chooseCapacity', () => {
     });
   });
 
-  it('refuses a cache of which one layer is more than one binding, naming both sizes', () => {
+  it('rejects a cache whose layer exceeds one binding, with both sizes', () => {
     const error = refusal(
       request({ context: 131_072, memoryBytes: 64 * GiB, maxBindingBytes: 64 * 2 ** 20 }),
     );
@@ -257,22 +257,22 @@ describe('chooseCapacity', () => {
     expect(error.message).toMatch(/take 128 MiB, the adapter binds at most 64\.0 MiB/);
   });
 
-  it('refuses more context than the model was trained for, naming both numbers', () => {
+  it('rejects more context than the model was trained for, with both numbers', () => {
     const error = refusal(request({ context: 131_073 }));
     expect(error.code).toBe('invalid_request');
     expect(error.message).toMatch(/131073 .*131072/);
   });
 
-  it('a byte budget sets the pages, and bounds the context that nobody named', () => {
+  it('a byte budget sets the number of pages and limits a default context', () => {
     const budget = 100 * pageBytes(shape) + 5;
     expect(chooseCapacity(request({ kvCacheBytes: budget }))).toMatchObject({
       pages: 100,
       context: 100 * pageTokens,
     });
-    // More than all sequences need is more to remember.
+    // More than all sequences need is kept for the prefix cache.
     const rich = chooseCapacity(request({ context: 1024, kvCacheBytes: 500 * pageBytes(shape) }));
     expect(rich).toMatchObject({ pages: 500, context: 1024 });
-    // But never more than there is.
+    // Never more than the memory holds.
     const poor = request({ context: 1024, kvCacheBytes: 2 ** 50, memoryBytes: 3 * GiB });
     expect(used(poor, chooseCapacity(poor))).toBeLessThanOrEqual(3 * GiB);
     const unknown = chooseCapacity(
@@ -281,7 +281,7 @@ describe('chooseCapacity', () => {
     expect(unknown.pages * pageBytes(shape)).toBeGreaterThan(7.9 * GiB);
   });
 
-  it('a byte budget below the named context, or below a page, is refused, naming both numbers', () => {
+  it('a byte budget below the explicit context, or below one page, is rejected with both numbers', () => {
     const page = pageBytes(shape);
     const small = refusal(request({ context: 1024, kvCacheBytes: 31 * page }));
     expect(small.code).toBe('invalid_request');
@@ -293,17 +293,17 @@ describe('chooseCapacity', () => {
     );
   });
 
-  it('a step holds what all sequences decode, with drafts', () => {
+  it('a step holds one token of every slot, and drafts', () => {
     const { stepTokens } = chooseCapacity(request({ slots: 1000, context: 64, memoryBytes: 64 * GiB }));
     expect(stepTokens).toBeGreaterThan(stepSamples(1000));
   });
 
-  it('a model of a short context is not asked for more than it has', () => {
+  it('a model with a short context gets no more than that', () => {
     const tiny = { ...shape, trainedContext: 64 };
     expect(chooseCapacity(request({ shape: tiny })).context).toBe(64);
   });
 
-  it('fits into memory and into bindings, holds one full sequence at least, or refuses', () => {
+  it('fits into memory and bindings with at least one full sequence, or is rejected', () => {
     const requests = fc.record({
       memoryBytes: fc.option(fc.integer({ min: GiB, max: 64 * GiB }), { nil: undefined }),
       maxBindingBytes: fc.integer({ min: 2 ** 20, max: 4 * GiB }),

@@ -1,4 +1,7 @@
-/** Constraints against the simulated GPU: when they are asked, what they are told, and what becomes of their failures. */
+/**
+ * Constraints with the simulated GPU: when masks are requested, which tokens constraints receive, and how failures
+ * are handled.
+ */
 import { describe, expect, it } from 'vitest';
 import { maskWords } from '../../kernels/sample.ts';
 import { type Constraint, EngineError, greedy } from '../../src/engine/types.ts';
@@ -13,7 +16,7 @@ const only = (...ids: number[]): Uint32Array => {
   return mask;
 };
 
-/** A constraint that answers as it is told to. */
+/** A constraint whose behavior is scripted. */
 class Scripted implements Constraint {
   readonly told: number[][] = [];
   closed = 0;
@@ -40,7 +43,7 @@ const failure = async (answer: Promise<unknown>): Promise<EngineError> => {
 };
 
 describe('a constrained sequence', () => {
-  it('is drawn by its masks alone, each asked for once with the token before', async () => {
+  it('is sampled with its masks; each mask is requested once, with the previous token', async () => {
     const { answer, runner } = world();
     const constraint = new Scripted((call) => Promise.resolve(only(96 + call)));
     const { ids, end } = await answer({ ...long(1, 20), constraint });
@@ -48,11 +51,11 @@ describe('a constrained sequence', () => {
     expect(end.finishReason).toBe('length');
     expect(constraint.told).toEqual([[], ...ids.slice(0, -1).map((id) => [id])]);
     expect(constraint.closed).toBe(1);
-    // No step is added.
+    // Constraints add no step.
     expect(runner.steps.length).toBeLessThanOrEqual(21);
   });
 
-  it('has its next forward pass on the way while its constraint thinks', async () => {
+  it('runs its next forward pass while its constraint computes the mask', async () => {
     const { add, runner } = world();
     const forwards: number[] = [];
     const forward = runner.forward.bind(runner);
@@ -67,7 +70,7 @@ describe('a constrained sequence', () => {
     });
     const sequence = add({ ...long(1, 30), constraint });
     await turns(10);
-    // The prompt, whose sampling waits.
+    // The prompt; its sampling waits.
     expect(forwards).toEqual([20]);
     for (let token = 1; token < 10; token++) {
       think?.();
@@ -78,7 +81,7 @@ describe('a constrained sequence', () => {
     }
   });
 
-  it('may stop at the end token, which the constraint is not told of', async () => {
+  it('may stop at the end token, which is not passed to the constraint', async () => {
     const { answer } = world();
     const constraint = new Scripted((call) => Promise.resolve(only(call < 4 ? 97 : 257)));
     const { ids, end } = await answer({ ...request(), constraint });
@@ -87,7 +90,7 @@ describe('a constrained sequence', () => {
     expect(constraint).toMatchObject({ closed: 1, told: [[], [97], [97], [97]] });
   });
 
-  it('runs beside others, constrained and not, and all get what they get alone', async () => {
+  it('runs together with constrained and free sequences, and each output is the same as alone', async () => {
     const { answer, counts } = world({ slots: 6, speculation: 'always' });
     const plain = [1, 2, 3].map((seed) => long(seed, 60));
     const bound = [4, 5, 6].map((seed) => long(seed, 60));
@@ -104,7 +107,7 @@ describe('a constrained sequence', () => {
     expect(counts.drafted).toBeGreaterThan(0);
   });
 
-  it('are asked at the same time', async () => {
+  it('constraints of one step compute their masks concurrently', async () => {
     const { add } = world();
     let thinking = 0;
     let most = 0;
@@ -121,14 +124,14 @@ describe('a constrained sequence', () => {
     expect(most).toBe(4);
   });
 
-  it('never drafts', async () => {
+  it('gets no drafts', async () => {
     const { answer, counts } = world({ speculation: 'always' });
     const constraint = new Scripted(() => Promise.resolve(undefined));
     await answer({ ...long(2, 100, run(2, 60)), constraint });
     expect(counts.drafted).toBe(0);
   });
 
-  it('is not asked again when it gave its place back', async () => {
+  it('the mask of a preempted sequence is not requested again', async () => {
     const { add, counts } = world({ pages: 8, slots: 4 });
     const all = Array.from({ length: 4 }, (_, seed) => {
       const constraint = new ToyConstraint(toyGrammar(seed), 1);
@@ -148,7 +151,7 @@ describe('a constrained sequence', () => {
 describe('a constraint that fails', () => {
   const others = [long(1, 40), { ...long(2, 40), sampling: { ...greedy, seed: 2, presencePenalty: 1 } }];
 
-  /** Runs it beside others, which must not notice. */
+  /** Runs it together with others, which must not be affected. */
   async function failing(constraint: Scripted): Promise<EngineError> {
     const { add, scheduler, failures } = world();
     const running = others.map((one) => read(add(one)));
@@ -161,7 +164,7 @@ describe('a constraint that fails', () => {
     return error;
   }
 
-  it('by rejecting, ends its sequence alone', async () => {
+  it('by rejecting ends only its own sequence', async () => {
     for (const at of [1, 2, 9]) {
       const error = await failing(
         new Scripted((call) =>
@@ -172,7 +175,7 @@ describe('a constraint that fails', () => {
     }
   });
 
-  it('by throwing at once', async () => {
+  it('by throwing synchronously', async () => {
     const error = await failing(
       new Scripted(() => {
         throw new TypeError('not a function');
@@ -184,34 +187,34 @@ describe('a constraint that fails', () => {
     });
   });
 
-  it('by rejecting, keeps the reason', async () => {
+  it('by rejecting keeps the cause', async () => {
     const reason = new TypeError('no more');
     expect((await failing(new Scripted(() => Promise.reject(reason)))).cause).toBe(reason);
   });
 
-  it('with an error of the engine keeps it', async () => {
+  it('with an EngineError keeps that error', async () => {
     const own = new EngineError('constraint_failed', 'too slow');
     expect(await failing(new Scripted(() => Promise.reject(own)))).toBe(own);
   });
 
-  it('by allowing nothing, says so', async () => {
-    // Bits past the vocabulary stand for nothing.
+  it('by allowing no token reports it', async () => {
+    // Bits beyond the vocabulary have no meaning.
     for (const empty of [new Uint32Array(words), only(259, 287)]) {
       const error = await failing(new Scripted((call) => Promise.resolve(call < 5 ? undefined : empty)));
       expect(error).toMatchObject({
         code: 'constraint_failed',
-        message: 'the grammar allows nothing that the model can write after 4 tokens of the answer',
+        message: 'the grammar allows no token that the model can produce after 4 output tokens',
       });
     }
   });
 
-  it('by a mask of another size, names both sizes', async () => {
+  it('by a mask of the wrong size reports both sizes', async () => {
     const { message } = await failing(new Scripted(() => Promise.resolve(new Uint32Array(words + 1))));
     expect(message).toContain('10 words');
-    expect(message).toContain('259 tokens take 9');
+    expect(message).toContain('259 tokens need 9');
   });
 
-  it('by closing badly, ends as it would have', async () => {
+  it('by throwing in close does not change the outcome', async () => {
     const { add } = world();
     const constraint = new Scripted(() => Promise.resolve(undefined));
     constraint.close = () => {
@@ -221,10 +224,10 @@ describe('a constraint that fails', () => {
   });
 });
 
-describe('while a constraint thinks', () => {
+describe('while a constraint computes its mask', () => {
   const forever = () => new Scripted(() => new Promise(() => {}));
 
-  it('its sequence can be cancelled, and the others go on', async () => {
+  it('its sequence can be canceled, and the others continue', async () => {
     const { add, scheduler } = world();
     const constraint = forever();
     const thinking = add({ ...long(1, 40), constraint });
@@ -237,7 +240,7 @@ describe('while a constraint thinks', () => {
     expect(scheduler.pages.free + scheduler.pages.cached).toBe(64);
   });
 
-  it('everything can be stopped: the step that waits is drawn, because the device must be idle then', async () => {
+  it('the scheduler can be stopped: the waiting step is sampled, because the device must be idle afterward', async () => {
     const { add, scheduler, runner } = world();
     const constraints = [forever(), forever()];
     const sequences = constraints.map((constraint, n) => add({ ...long(n, 40), constraint }));
@@ -250,7 +253,7 @@ describe('while a constraint thinks', () => {
     for (const sequence of sequences) await expect(read(sequence)).rejects.toThrow('the end');
   });
 
-  it('longer than others can wait, it gives its place back until it has an answer, and is not asked twice', async () => {
+  it('a constraint that exceeds its time budget: its sequence is preempted until the mask is ready, and the mask is requested only once', async () => {
     for (const slots of [1, 4]) {
       const { add, scheduler } = world({ slots, constraint: { patienceMs: 0, regainMs: 0 } });
       const answers: (() => void)[] = [];
@@ -278,7 +281,7 @@ describe('while a constraint thinks', () => {
     }
   });
 
-  it('it can be cancelled, stopped or fail there too', async () => {
+  it('a sequence preempted this way can be canceled, stopped or failed', async () => {
     const { add, scheduler } = world({ constraint: { patienceMs: 0, regainMs: 0 } });
     let fail: ((error: Error) => void) | undefined;
     const failing = new Scripted(() => new Promise((_, reject) => (fail = reject)));
@@ -297,7 +300,7 @@ describe('while a constraint thinks', () => {
     expect(scheduler.waiting).toBe(0);
   });
 
-  it('a step that fails ends everything, and says so once', async () => {
+  it('a failed step fails every sequence, and is reported once', async () => {
     const { add, failures, runner } = world();
     const constraint = new Scripted(() => Promise.resolve(undefined));
     const draw = runner.draw.bind(runner);
@@ -311,7 +314,7 @@ describe('while a constraint thinks', () => {
     await expect.poll(() => failures).toEqual(['refused']);
   });
 
-  it('an answer of its own slot is not mixed up with the next one there', async () => {
+  it('the mask of a previous sequence is not applied to the next one in the slot', async () => {
     const { add, scheduler } = world({ slots: 1 });
     const constraint = forever();
     const first = add({ ...long(1, 40), constraint });

@@ -14,11 +14,11 @@ beforeAll(async () => {
   file = await openSource(memorySource(tinyModel({ architecture: 'llama' })));
 });
 
-describe('memory that a device refuses', () => {
-  it('is counted allocation by allocation, and is no error of the device beside', async () => {
+describe('allocations that a device rejects', () => {
+  it('are collected for each allocation, without an uncaptured error of the device', async () => {
     const { device, uncaptured } = await nullDevice();
     const graph = await buildGraph(file);
-    // Dawn's null device has 512 MiB: of these four buffers of 200 MiB it gives two.
+    // Dawn's null device has 512 MiB: of these four buffers of 200 MiB it grants two.
     const cache = 800 * 2 ** 20;
     const pages = Math.floor(cache / pageBytes(graph.shape));
     const capacity = { context: 64, slots: 1, stepTokens: 16, pages };
@@ -34,7 +34,7 @@ describe('memory that a device refuses', () => {
     expect(message).toMatch(
       /needs \d+ MiB of device memory, the device gives 4\d\d MiB: 400 MiB are missing/,
     );
-    // News of errors comes with the work of the device.
+    // Errors are reported when the device processes work.
     await device.queue.onSubmittedWorkDone();
     expect(uncaptured).toEqual([]);
   });

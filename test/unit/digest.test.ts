@@ -41,7 +41,7 @@ const digestOfFile = async (file: GgufFile): Promise<string> =>
   digestOf(platform, await openModelFile(memoryFiles({ 'm.gguf': ggufBytes(file) }, 'm.gguf')));
 
 describe('the digest of a model', () => {
-  it('is that of its architecture and weights, in any container, order, alignment and metadata', async () => {
+  it('covers architecture and weights, independent of container, order, alignment and metadata', async () => {
     const digest = await digestOfFile(model);
     expect(digest).toMatch(/^sha256:[0-9a-f]{64}$/);
     expect(await digestOfFile({ ...model, tensors: [...model.tensors].reverse(), alignment: 256 })).toBe(
@@ -62,7 +62,7 @@ describe('the digest of a model', () => {
     ).toBe(digest);
   });
 
-  it('is another for another architecture, name, shape, type or weight', async () => {
+  it('differs for another architecture, name, shape, type or weight', async () => {
     const changes: GgufFile[] = [
       { ...model, metadata: [['general.architecture', text('qwen2')]] },
       { ...model, tensors: [floats('B', [4, 8]), floats('a', [8]), floats('c', [2, 3, 4])] },
@@ -82,17 +82,17 @@ describe('the digest of a model', () => {
     digestOf(platform, await openModelFile(memoryFiles(contents, entry)));
   const digestOfConversion = (name: string) => digestOfFiles(folderContents(`${root}${name}`), 'model.gguf');
 
-  it.each(fixtureNames)('of the folder of %s is that of its conversion to GGUF', async (name) => {
+  it.each(fixtureNames)('of the folder of %s equals that of its GGUF conversion', async (name) => {
     expect(await digestOfFiles(tinyFolder(name))).toBe(await digestOfConversion(name));
   });
 
-  it('of a folder in shards is that of its conversion to GGUF', async () => {
+  it('of a sharded folder equals that of its GGUF conversion', async () => {
     expect(await digestOfFiles(folderContents(`${root}qwen3/hf-sharded`))).toBe(
       await digestOfConversion('qwen3'),
     );
   });
 
-  /** The folder with all weights in another type, as transformers would save it. */
+  /** The folder with all weights in another type, as transformers saves them. */
   const savedAs = (name: string, dtype: 'BF16' | 'F16' | 'F32') => {
     const folder = tinyFolder(name);
     if (dtype === 'BF16') return folder;
@@ -108,10 +108,10 @@ describe('the digest of a model', () => {
   it.each([
     ['q0f16', 'F16', false],
     ['q0f32', 'F32', false],
-    // As MLC stores it by default: the upper halves of its numbers.
+    // As MLC stores it by default: the upper halves of the values.
     ['q0f32', 'BF16', true],
   ] as const)(
-    'of a folder of MLC in %s is that of the folder in %s',
+    'of an MLC folder in %s equals that of the folder in %s',
     async (quantization, dtype, cutFloats) => {
       for (const name of ['llama', 'qwen2']) {
         const compiled = mlcFolder(savedAs(name, dtype), { quantization, cutFloats });
@@ -120,7 +120,7 @@ describe('the digest of a model', () => {
     },
   );
 
-  it('costs one read of the file, in chunks', async () => {
+  it('reads the file once, in chunks', async () => {
     const source = memorySource(new Uint8Array(readFileSync(modelsPath('lathe-tiny-q8_0.gguf'))));
     const file = await openModelFile(filesOf({ m: source }, 'm'));
     const before = source.bytesRead;
@@ -130,7 +130,7 @@ describe('the digest of a model', () => {
   });
 });
 
-describe('values that are no numbers', () => {
+describe('infinite and NaN values', () => {
   const scaleBytes: Readonly<Record<TensorType, readonly number[]>> = {
     F32: [0],
     F16: [0],
@@ -158,12 +158,12 @@ describe('values that are no numbers', () => {
   };
 
   it.each(Object.keys(tensorTypes) as TensorType[])(
-    'are found in any block of %s, and nothing else is',
+    'are found in any block of %s, without false positives',
     (type) => {
       const { blockBytes } = tensorTypes[type];
       fc.assert(
         fc.property(fc.integer({ min: 1, max: 40 }), fc.nat(), fc.nat(), (blocks, where, which) => {
-          // All ones but the scales, which are small: quants are never mistaken for them.
+          // All ones except for the small scales: quants must not be mistaken for NaN.
           const bytes = new Uint8Array(blocks * blockBytes).fill(blockBytes > 4 ? 0xff : 1);
           for (let block = 0; block < blocks; block++) {
             for (const at of scaleBytes[type])
@@ -174,7 +174,7 @@ describe('values that are no numbers', () => {
           const scale = scaleBytes[type][which % scaleBytes[type].length] ?? 0;
           bytes.set(bits(type), block * blockBytes + scale);
           expect(firstNotFinite(type, bytes)).toBe(block);
-          // At an odd address, too.
+          // At an odd address as well.
           const shifted = new Uint8Array(bytes.length + 1);
           shifted.set(bytes, 1);
           expect(firstNotFinite(type, shifted.subarray(1))).toBe(block);
@@ -184,7 +184,7 @@ describe('values that are no numbers', () => {
     },
   );
 
-  it('are told with tensor and row, once a tensor', async () => {
+  it('are reported with tensor and row, once for each tensor', async () => {
     const damaged = (name: string, shape: number[], at: number[]): GgufTensor => ({
       ...floats(name, shape),
       data: () => {
@@ -211,7 +211,7 @@ describe('values that are no numbers', () => {
     ['IQ4_NL', [0, 0xfc]],
     ['IQ4_XS', [1, 0x7c]],
     ['MXFP4', [0xff]],
-  ] as const)('are told of %s with a scale of %o, in the row of its block', async (type, scale) => {
+  ] as const)('are found in %s with a scale of %o, in the row of its block', async (type, scale) => {
     const data = () => {
       const bytes = sampleRows(type, { rows: 5, columns: 512 }, random(3));
       bytes.set(scale, 4 * (bytes.length / 5) - tensorTypes[type].blockBytes);

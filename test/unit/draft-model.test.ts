@@ -1,4 +1,4 @@
-/** Another model guesses: over simulated GPUs, whose clock is the same. */
+/** Draft models with simulated GPUs that share a clock. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { noToken } from '../../kernels/sample.ts';
@@ -7,14 +7,14 @@ import { type GenerateRequest, greedy } from '../../src/engine/types.ts';
 import { long, request, run, turns, world } from '../support/scheduler-world.ts';
 import { answerAlone, read } from '../support/simulated-runner.ts';
 
-/** Texts in which hardly anything is found again, so that no lookup guesses well. */
+/** Texts with hardly any repetition, so that prompt lookup drafts poorly. */
 const fresh = (seed: number, maxTokens = 60): GenerateRequest => ({
   ...long(seed, maxTokens, run(seed * 7 + 1, 30 + seed)),
   sampling: { ...greedy, seed: seed * 31 + 5, temperature: 0.7 },
 });
 
 describe('a draft model', () => {
-  it('that agrees has its guesses accepted, and the answer takes few steps', async () => {
+  it('that agrees with the target has its drafts accepted, and the output takes few steps', async () => {
     const { runner, drafter, counts, answer } = world({ speculation: 'always', draft: {} });
     const one = fresh(1, 120);
     const { ids, end } = await answer(one);
@@ -27,7 +27,7 @@ describe('a draft model', () => {
     expect(counts.drafted).toBeGreaterThanOrEqual(counts.byModel.drafted);
   });
 
-  it.each([0.05, 0.5, 1])('that is wrong in %f of its guesses changes nothing', async (wrong) => {
+  it.each([0.05, 0.5, 1])('with a fraction %f of wrong drafts does not change the output', async (wrong) => {
     const { counts, answer } = world({ speculation: 'always', slots: 3, draft: { wrong } });
     const list = Array.from({ length: 9 }, (_, seed) => fresh(seed));
     const got = await Promise.all(list.map(answer));
@@ -39,7 +39,7 @@ describe('a draft model', () => {
     else expect(share).toBeGreaterThan(wrong < 0.1 ? 0.6 : 0.05);
   });
 
-  it('computes what it has not seen a chunk at a time, between steps of the others', async () => {
+  it('computes missing tokens in chunks, between steps of other sequences', async () => {
     const { runner, drafter, add } = world({ speculation: 'always', pages: 200, stepTokens: 256, draft: {} });
     const first = read(add(fresh(2, 200)));
     await turns(12);
@@ -54,7 +54,7 @@ describe('a draft model', () => {
       const { promptTokens } = drafter!.steps.at(-1)!;
       if (promptTokens > 8) {
         chunks.push(promptTokens);
-        // Somebody else's step ran since the chunk before.
+        // Another sequence's step ran since the previous chunk.
         expect(runner.steps.length).toBeGreaterThan(targetSteps);
         targetSteps = runner.steps.length;
       }
@@ -63,11 +63,11 @@ describe('a draft model', () => {
     expect((await second).ids).toEqual(answerAlone({ ...fresh(3, 20), prompt }));
     expect((await first).ids).toEqual(answerAlone(fresh(2, 200)));
     expect(chunks.length).toBeGreaterThan(3);
-    // 2 ms a token are what a prompt token takes here, and 250 ms the longest that others wait.
+    // A prompt token takes 2 ms here, and other sequences wait at most 250 ms.
     expect(Math.max(...chunks)).toBeLessThanOrEqual(125);
   });
 
-  it('goes on from what a slot holds of a conversation', async () => {
+  it('reuses what a slot holds of the same conversation', async () => {
     const { drafter, answer } = world({ speculation: 'always', slots: 1, draft: {} });
     const one = { ...fresh(4, 40), prompt: run(9, 200) };
     const { ids } = await answer(one);
@@ -77,12 +77,12 @@ describe('a draft model', () => {
     const after = drafter!.steps.reduce((sum, { promptTokens }) => sum + promptTokens, 0);
     expect(before).toBeGreaterThanOrEqual(190);
     expect(after - before).toBeLessThan(60);
-    // Another text in the same slot finds nothing of it.
+    // Another text in the same slot reuses nothing.
     const other = { ...fresh(7, 40), prompt: run(2, 90) };
     expect((await answer(other)).ids).toEqual(answerAlone(other));
   });
 
-  it('forgets when prefixes are forgotten', async () => {
+  it('discards its cache when prefixes are discarded', async () => {
     const { drafter, answer, scheduler } = world({ speculation: 'always', slots: 1, draft: {} });
     const one = { ...fresh(4, 10), prompt: run(9, 200) };
     await answer(one);
@@ -93,21 +93,21 @@ describe('a draft model', () => {
     expect(after - before).toBeGreaterThanOrEqual(190);
   });
 
-  it('without pages for a text does not guess for it, and nobody waits for that', async () => {
+  it('does not draft for a text without pages, and nothing waits for it', async () => {
     const { counts, drafter, runner, answer } = world({ speculation: 'always', draft: { pages: 2 } });
     const [small, large] = [fresh(1, 20), { ...fresh(2, 60), prompt: run(4, 100) }];
     const got = await Promise.all([answer(small), answer(large)]);
     expect(got.map(({ ids }) => ids)).toEqual([answerAlone(small), answerAlone(large)]);
     expect(counts.byModel.accepted).toBeGreaterThan(0);
     expect(drafter!.chains.length).toBeLessThan(runner.steps.length);
-    // The pages of one that has ended are taken back.
+    // Pages of an ended sequence are reclaimed.
     const again = fresh(3, 20);
     const { drafted } = counts.byModel;
     expect((await answer(again)).ids).toEqual(answerAlone(again));
     expect(counts.byModel.drafted).toBeGreaterThan(drafted);
   });
 
-  it('with a shorter context guesses within it', async () => {
+  it('with a shorter context drafts only within it', async () => {
     const { counts, drafter, answer } = world({ speculation: 'always', draft: { context: 64 } });
     const one = { ...fresh(1, 120), prompt: run(8, 40) };
     expect((await answer(one)).ids).toEqual(answerAlone(one));
@@ -119,7 +119,7 @@ describe('a draft model', () => {
     expect(drafter!.chains.length).toBe(length);
   });
 
-  it('guesses nothing for requests with penalties, and with speculation off', async () => {
+  it('does not draft for requests with penalties, or with speculation off', async () => {
     const { drafter, answer } = world({ speculation: 'always', draft: {} });
     await answer({ ...fresh(1), sampling: { ...greedy, presencePenalty: 0.5 } });
     expect(drafter!.chains).toEqual([]);
@@ -128,7 +128,7 @@ describe('a draft model', () => {
     expect(off.drafter!.chains).toEqual([]);
   });
 
-  it('a sequence that is cancelled while it guesses leaves the others and the slot as they should be', async () => {
+  it('a sequence canceled during drafting does not affect the others or its slot', async () => {
     const { drafter, add, scheduler, failures } = world({ speculation: 'always', slots: 2, draft: {} });
     const [gone, stays] = [add(fresh(1, 100)), add(fresh(2, 100))];
     const failed = expect(read(gone)).rejects.toThrow('no longer wanted');
@@ -148,12 +148,12 @@ describe('a draft model', () => {
     expect(scheduler.running).toBe(0);
   });
 
-  it('that draws what the larger one does not know has that, and what follows it, left out', async () => {
+  it('drafts of tokens outside the target vocabulary are dropped, with all after them', async () => {
     const { runner, drafter, answer, counts } = world({ speculation: 'always', draft: {} });
     const submitChain = drafter!.submitChain.bind(drafter);
     drafter!.submitChain = async (steps) => {
       const ids = await submitChain(steps);
-      // Past the vocabulary, or of logits that are no numbers.
+      // Beyond the vocabulary, or from NaN logits.
       if (ids.length > 2) ids[2] = drafter!.chains.length % 2 ? 5000 : noToken;
       return ids;
     };
@@ -163,7 +163,7 @@ describe('a draft model', () => {
       const words = step.bytes();
       for (let row = 0; row < step.dims.tokens; row++) {
         const id = words[step.layout.tokens / 4 + row * 4]!;
-        // The token of a plain step comes from the GPU; a draft never does.
+        // The token of a plain step stays on the GPU; a draft is never taken from there.
         if (step.dims.singleTiles === 0) most = Math.max(most, id);
       }
       return submit(step);
@@ -175,7 +175,7 @@ describe('a draft model', () => {
     expect(counts.byModel.accepted).toBe(counts.byModel.drafted);
   });
 
-  it('that fails ends what runs, as a failed step does', async () => {
+  it('a failed draft step fails all sequences, as any failed step does', async () => {
     const { drafter, add, failures, scheduler } = world({ speculation: 'always', draft: {} });
     drafter!.submitChain = () => Promise.reject(new Error('the mapping was refused'));
     await expect(read(add(fresh(1)))).rejects.toThrow('the mapping was refused');
@@ -183,7 +183,7 @@ describe('a draft model', () => {
     expect(failures).toEqual(['the mapping was refused']);
   });
 
-  it('a stopped scheduler waits for the guesses that are on their way', async () => {
+  it('a stopped scheduler waits for drafts in flight', async () => {
     const { drafter, add, scheduler } = world({ speculation: 'always', draft: {} });
     const failed = expect(read(add(fresh(1, 100)))).rejects.toThrow('over');
     const submitChain = drafter!.submitChain.bind(drafter);
@@ -204,8 +204,8 @@ describe('a draft model', () => {
   });
 });
 
-describe('drafting by what pays', () => {
-  /** Answers of one after the other, and of several at once; the time that all took. */
+describe('measured drafting', () => {
+  /** Outputs one after the other, and several at once; returns the total time. */
   async function time(draft: { wrong: number } | undefined, stepMs: number, most = 40) {
     const { runner, drafter, answer, counts } = world({ speculation: 'auto', pages: 200, draft });
     runner.cost = (rows, prompt) => 20 + 0.2 * rows + 0.5 * prompt;
@@ -220,7 +220,7 @@ describe('drafting by what pays', () => {
     return { ms: runner.time, counts };
   }
 
-  it('gains where the model is right and fast', async () => {
+  it('is faster when the model is accurate and fast', async () => {
     const [without, with_] = [await time(undefined, 0), await time({ wrong: 0 }, 2)];
     expect(with_.counts.byModel.accepted).toBeGreaterThan(2000);
     expect(with_.ms).toBeLessThan(0.7 * without.ms);
@@ -231,12 +231,12 @@ describe('drafting by what pays', () => {
     { what: 'it is mostly wrong', wrong: 0.7, stepMs: 4 },
     { what: 'it is as slow as the model itself', wrong: 0, stepMs: 20 },
     { what: 'it is slower', wrong: 0, stepMs: 60 },
-  ])('costs next to nothing where $what', async ({ wrong, stepMs }) => {
+  ])('costs almost nothing when $what', async ({ wrong, stepMs }) => {
     const [without, with_] = [await time(undefined, 0), await time({ wrong }, stepMs)];
     expect(with_.ms).toBeLessThan(1.04 * without.ms);
   });
 
-  it('comes back when the model becomes right', async () => {
+  it('resumes when the model becomes accurate', async () => {
     const { runner, drafter, answer, counts } = world({
       speculation: 'auto',
       pages: 200,
@@ -252,8 +252,8 @@ describe('drafting by what pays', () => {
   });
 });
 
-describe('a guess of the model', () => {
-  it('is of what follows the text it was made for, as far as it comes true', () => {
+describe('a draft of the model', () => {
+  it('continues the text it was made for, as long as it is correct', () => {
     fc.assert(
       fc.property(
         fc.array(fc.nat(3), { minLength: 1, maxLength: 10 }),
@@ -283,7 +283,7 @@ describe('a guess of the model', () => {
   });
 });
 
-it('requests that share steps with guesses of both kinds get the tokens that they get alone', async () => {
+it('requests that share steps with both kinds of drafts get the same tokens as alone', async () => {
   const { counts, answer } = world({ speculation: 'always', slots: 6, draft: { wrong: 0.2 } });
   const repetitive = (seed: number) => request({ prompt: run(seed, 60), maxTokens: 100, ignoreEnd: true });
   const list = Array.from({ length: 18 }, (_, seed) => (seed % 2 ? fresh(seed) : repetitive(seed)));

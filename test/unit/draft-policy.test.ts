@@ -8,7 +8,7 @@ const candidate = (acceptance: number, changes: Partial<Candidate> = {}): Candid
   ...changes,
 });
 
-/** Knows what steps cost: `ms` by rows, a verification `extra` more. */
+/** A policy that has learned step times: `ms` by rows, plus `extra` for a verification. */
 function informed(ms: (rows: number) => number, extra = 0): DraftPolicy {
   const policy = new DraftPolicy('auto');
   for (let rows = 1; rows <= 24; rows++) {
@@ -22,32 +22,32 @@ const flat = () => 10;
 const linear = (rows: number) => 10 * rows;
 
 describe('DraftPolicy', () => {
-  it('drafts most where rows cost nothing, and none where they cost as much as steps', () => {
+  it('drafts most when rows are free, and none when they cost as much as steps', () => {
     expect(informed(flat).choose([candidate(0.9)], 16, 0)).toBe(7);
     expect(informed(linear).choose([candidate(0.9)], 16, 0)).toBe(0);
   });
 
-  it('drafts few where few are cheap', () => {
+  it('drafts few when only few are cheap', () => {
     expect(informed((rows) => (rows <= 4 ? 10 : 40)).choose([candidate(0.9)], 16, 0)).toBe(3);
   });
 
-  it('not for guesses that do not come true, nor where reading back costs what they save', () => {
+  it('does not draft when drafts are rejected, or when the readback costs what they save', () => {
     expect(informed(flat).choose([candidate(0.01)], 16, 0)).toBe(0);
     expect(informed(flat, 5).choose([candidate(0.3)], 16, 0)).toBe(0);
     expect(informed(flat, 5).choose([candidate(0.9)], 16, 0)).toBe(7);
   });
 
-  it('a token on its way is one more guess', () => {
+  it('a token in flight is one more token to predict', () => {
     const policy = informed(flat, 9);
     expect(policy.choose([candidate(0.6)], 16, 0)).toBe(7);
     expect(policy.choose([candidate(0.6, { ahead: 1 })], 16, 0)).toBe(0);
   });
 
-  it('beside prompt tokens, whose time passes anyway, rows may cost more', () => {
+  it('with prompt tokens in the step, whose time passes anyway, rows may cost more', () => {
     expect(informed(linear).choose([candidate(0.9)], 16, 300)).toBeGreaterThan(0);
   });
 
-  it('counts who cannot guess as well', () => {
+  it('counts sequences without a draft as well', () => {
     const slow = informed((rows) => 30 + rows);
     const others = Array.from({ length: 7 }, () => candidate(0, { room: 0 }));
     expect(slow.choose([candidate(0.8), ...others], 16, 0)).toBeGreaterThan(0);
@@ -55,7 +55,7 @@ describe('DraftPolicy', () => {
     expect(informed(flat).choose(others, 16, 0)).toBe(0);
   });
 
-  it('tries what it has not measured, once it knows what it would replace', () => {
+  it('tries an unmeasured size once it knows what to compare it with', () => {
     const policy = new DraftPolicy('auto');
     expect(policy.choose([candidate(0.8)], 16, 0)).toBe(0);
     policy.learn('plain', 1, 10);
@@ -68,7 +68,7 @@ describe('DraftPolicy', () => {
     expect(policy.choose([candidate(0.8)], 16, 0)).toBe(0);
   });
 
-  it('tries again now and then, more and more seldom, and comes back when it pays', () => {
+  it('retries at growing intervals, and resumes when drafting pays off', () => {
     const policy = informed(linear);
     const tries: number[] = [];
     for (let n = 0; n < 4000; n++) if (policy.choose([candidate(0.9)], 16, 0) > 0) tries.push(n);
@@ -77,12 +77,12 @@ describe('DraftPolicy', () => {
     expect(tries[2]! - tries[1]!).toBeGreaterThan(tries[1]! - tries[0]!);
     for (let n = 0; n < 30; n++) for (let rows = 1; rows <= 8; rows++) policy.learn('verify', rows, 10);
     expect(policy.choose([candidate(0.9)], 16, 0)).toBeGreaterThan(0);
-    // Guesses that never come true are not even tried.
+    // Drafts that are never accepted are not retried.
     const hopeless = informed(linear);
     for (let n = 0; n < 4000; n++) expect(hopeless.choose([candidate(0.05)], 16, 0)).toBe(0);
   });
 
-  it('keeps to the rows there are', () => {
+  it('does not exceed the available rows', () => {
     expect(informed(flat).choose([candidate(0.9)], 0, 0)).toBe(0);
     const dear = informed((rows) => (rows > 3 ? 1000 : 10));
     const all = [candidate(0.9), candidate(0.9)];
@@ -90,7 +90,7 @@ describe('DraftPolicy', () => {
     expect(dear.choose(all, 16, 0)).toBe(0);
   });
 
-  it('always and off are what they say', () => {
+  it('always drafts, or never, in the modes always and off', () => {
     expect(new DraftPolicy('always').choose([candidate(0)], 16, 0)).toBe(7);
     expect(new DraftPolicy('always').choose([candidate(1, { room: 0 })], 16, 0)).toBe(0);
     const off = new DraftPolicy('off');
@@ -98,7 +98,7 @@ describe('DraftPolicy', () => {
     expect(off.choose([candidate(1)], 16, 0)).toBe(0);
   });
 
-  it('learns how often guesses come true', () => {
+  it('learns the acceptance rate', () => {
     const policy = new DraftPolicy('auto');
     for (let n = 0; n < 300; n++) policy.observe(false);
     expect(policy.acceptance).toBeLessThan(0.01);

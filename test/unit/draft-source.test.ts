@@ -1,4 +1,4 @@
-/** Which models may draft for which: their tokens have to be the same. */
+/** Which models can draft for which target: their vocabularies must agree. */
 import { describe, expect, it } from 'vitest';
 import { openDraft, refuseDraft } from '../../src/engine/draft-source.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
@@ -11,7 +11,7 @@ import { memoryPlatform, tinyModel, type TinyModel } from '../support/tiny-model
 const model = (changes: Partial<TinyModel> = {}) =>
   tinyModel({ architecture: 'llama', layers: 1, width: 32, heads: 2, ...changes });
 
-/** A token's text in the file replaced by one of as many bytes. */
+/** Replaces a token's text in the file by one with the same number of bytes. */
 function renamed(bytes: Uint8Array, from: string, to: string): Uint8Array {
   const copy = bytes.slice();
   const at = Buffer.from(bytes).indexOf(from);
@@ -42,16 +42,16 @@ async function open(
 }
 
 describe('a draft model', () => {
-  it('of the same tokens is taken, whatever its architecture, also where either has more to fill up', async () => {
+  it('with the same tokens is accepted, for any architecture, also when one has more padding tokens', async () => {
     expect((await open(model(), model({ architecture: 'qwen3', seed: 8 })))?.graph.shape.layers).toBe(1);
     expect(await open(model({ vocab: 288 }), model({ vocab: 320 }))).toBeDefined();
     expect(await open(model({ vocab: 320 }), model({ vocab: 288 }))).toBeDefined();
-    // Fillers may be called what they like.
+    // Padding tokens may have any name.
     const other = renamed(model({ vocab: 320 }), '<unused310>', '[PAD310000]');
     expect(await open(model({ vocab: 320 }), other)).toBeDefined();
   });
 
-  it('that keeps states of its layers, or reads its file for every token, is refused', async () => {
+  it('whose layers keep states, or that reads its file for every token, is rejected', async () => {
     const file = await openModelFile(await memoryPlatform(model()).modelFiles('memory.gguf'));
     const { shape } = await buildGraph(file);
     await file.close();
@@ -66,7 +66,7 @@ describe('a draft model', () => {
     );
   });
 
-  it('is none where nobody names it', async () => {
+  it('is not used when none is named', async () => {
     const platform = memoryPlatform(model());
     const file = await openModelFile(await platform.modelFiles('memory.gguf'));
     const parts = { file, graph: await buildGraph(file), tokenizer: createTokenizer(file.metadata) };
@@ -74,7 +74,7 @@ describe('a draft model', () => {
     await file.close();
   });
 
-  it('of as many tokens, one of which is another, is refused by that one', async () => {
+  it('with the same number of tokens but one different is rejected, naming that token', async () => {
     await expect(open(model(), renamed(model(), '<|start|>', '<|begin|>'))).rejects.toMatchObject({
       code: 'invalid_request',
       message: expect.stringContaining('token 257 is "<|begin|>", not "<|start|>"'),
@@ -84,7 +84,7 @@ describe('a draft model', () => {
   it.each([
     ['target', 320, 288],
     ['draft', 288, 320],
-  ])('where the %s has a further token that means something is refused', async (which, ours, theirs) => {
+  ])('when the %s has an additional meaningful token is rejected', async (which, ours, theirs) => {
     const more = renamed(model({ vocab: 320 }), '<unused315>', 'wonderfully');
     const [target, draft] =
       which === 'target' ? [more, model({ vocab: theirs })] : [model({ vocab: ours }), more];
@@ -93,14 +93,14 @@ describe('a draft model', () => {
     );
   });
 
-  it('is opened as it is quantised, as far as there is anything to quantise', async () => {
+  it('is quantized while loading, if anything can be quantized', async () => {
     const quantised = await open(model(), model(), { quantize: 'Q8_0' });
     expect(quantised?.file.tensors.get('blk.0.ffn_up.weight')?.type).toBe('Q8_0');
     const already = await open(model(), model({ type: 'Q4_0' }), { quantize: 'Q8_0' });
     expect(already?.file.tensors.get('blk.0.ffn_up.weight')?.type).toBe('Q4_0');
   });
 
-  it('that is refused is closed', async () => {
+  it('closes its file when it is rejected', async () => {
     const base = memoryPlatform(model(), model({ pooling: 3, architecture: 'qwen3' }));
     let closed = 0;
     const platform: Platform = {

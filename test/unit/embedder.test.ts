@@ -10,7 +10,7 @@ interface Limits extends Pick<Capacity, 'context' | 'slots' | 'stepTokens' | 'pa
   bidirectional?: boolean;
 }
 
-/** One text's part of a step, as the GPU would see it. */
+/** One text's part of a step, as seen by the GPU. */
 interface Part {
   slot: number;
   first: number;
@@ -19,13 +19,13 @@ interface Part {
 
 const tileTokens = 8;
 
-/** A runner whose row of a text is the sum of its ids and their number; it keeps what it was asked. */
+/** A runner that computes the sum of a text's ids and their number, and records its calls. */
 function simulated(limits: Limits) {
   const { whole, bidirectional = whole, ...capacity } = limits;
   const embedding: Embedding = { pooling: 'mean', dimensions: 2, from: 'last', whole, bidirectional };
   const layout = stepLayout({ slots: capacity.slots, tokens: capacity.stepTokens, tileTokens });
   const tables = new Map<number, readonly number[]>();
-  /** Ids that lie on a page, by position in it. */
+  /** Ids stored on a page, by position. */
   const cache = new Map<number, number[]>();
   const steps: { parts: Part[]; samples: number; tokens: number }[] = [];
   const gates: (() => void)[] = [];
@@ -107,7 +107,7 @@ const rowOf = (ids: readonly number[]) =>
   );
 
 describe('the embedder', () => {
-  it('answers every text of every request with its own row, whatever the limits', async () => {
+  it('computes the row of every text of every request, with any limits', async () => {
     const limits = fc.record({
       slots: fc.integer({ min: 1, max: 6 }),
       context: fc.integer({ min: 1, max: 150 }),
@@ -139,7 +139,7 @@ describe('the embedder', () => {
     );
   });
 
-  it('fills a step with the texts of several requests, by turns', async () => {
+  it('fills a step with texts of several requests in turn', async () => {
     const limits = { slots: 4, context: 32, stepTokens: 32, pages: 8, whole: true };
     const { embedder, steps, hold, release } = simulated(limits);
     hold();
@@ -147,14 +147,14 @@ describe('the embedder', () => {
     const small = embedder.embed([textOf(8, 100)]);
     release();
     expect(await small).toEqual([rowOf(textOf(8, 100))]);
-    // Two steps were on their way before the small request came; it is in the next one.
+    // Two steps were in flight before the small request arrived; it is in the next one.
     expect(steps.length).toBeLessThanOrEqual(6);
     await big;
     expect(steps.slice(0, 9).every(({ parts }) => parts.length === 4)).toBe(true);
     expect(steps).toHaveLength(11);
   });
 
-  it('gives short texts the tokens of a step that long ones share', async () => {
+  it('gives short texts priority in a step that long texts share', async () => {
     const { embedder, steps } = simulated({
       slots: 3,
       context: 1000,
@@ -170,7 +170,7 @@ describe('the embedder', () => {
     expect(Math.max(...steps.map(({ tokens }) => tokens))).toBe(30);
   });
 
-  it('drops an aborted request, and gives its room to the next', async () => {
+  it('drops an aborted request, and reuses its slots and pages', async () => {
     const { embedder, steps } = simulated({
       slots: 1,
       context: 1000,
@@ -189,7 +189,7 @@ describe('the embedder', () => {
     expect(embedder).toMatchObject({ running: 0, waiting: 0 });
   });
 
-  it('fails everything when a step fails, and says so once', async () => {
+  it('fails all requests when a step fails, and reports it once', async () => {
     const { embedder, failures, fail } = simulated({
       slots: 1,
       context: 8,
@@ -203,7 +203,7 @@ describe('the embedder', () => {
     expect(failures).toEqual(['no device']);
   });
 
-  it('stops with the reason it is given', async () => {
+  it('rejects with the reason passed to stop', async () => {
     const { embedder, hold, release } = simulated({
       slots: 1,
       context: 8,
@@ -220,7 +220,7 @@ describe('the embedder', () => {
     expect(embedder).toMatchObject({ running: 0, waiting: 0 });
   });
 
-  it('rejects at once what comes after the stop, or with a signal that was aborted before', async () => {
+  it('rejects at once after stop, or with a signal that is already aborted', async () => {
     const { embedder, steps } = simulated({ slots: 1, context: 8, stepTokens: 8, pages: 4, whole: true });
     const aborted = new Error('too late');
     await expect(embedder.embed([[1]], AbortSignal.abort(aborted))).rejects.toBe(aborted);

@@ -38,8 +38,8 @@ const request = (
   ...more,
 });
 
-describe('the capacity of a model for embeddings', () => {
-  it('a step holds the longest text, and pages for a step of whole texts', () => {
+describe('the capacity of an embedding model', () => {
+  it('a step holds the longest text; pages are enough for a step of whole texts', () => {
     const { context, stepTokens, pages } = chooseEmbeddingCapacity(request(whole, 512), whole);
     expect([context, stepTokens]).toEqual([512, 512]);
     // 32 texts of 16 tokens each take a page apiece; one of 512 takes 16.
@@ -47,21 +47,21 @@ describe('the capacity of a model for embeddings', () => {
     expect(pages).toBeLessThan(64);
   });
 
-  it('is no longer than 2048 unless --context says so', () => {
+  it('the default context is at most 2048', () => {
     expect(chooseEmbeddingCapacity(request(whole, 8192), whole).context).toBe(2048);
     const asked = chooseEmbeddingCapacity(request(whole, 8192, { context: 8192 }), whole);
     expect(asked).toMatchObject({ context: 8192, stepTokens: 8192 });
     expect(() => chooseEmbeddingCapacity(request(whole, 512, { context: 513 }), whole)).toThrow(/513.*512/);
   });
 
-  it('texts in chunks: the cache holds the longest, a step does not', () => {
+  it('texts in chunks: the cache holds the longest text, a step does not', () => {
     const { context, stepTokens, pages } = chooseEmbeddingCapacity(request(inChunks, 32768), inChunks);
     expect(context).toBe(8192);
     expect(stepTokens).toBeLessThan(1000);
     expect(pages).toBeGreaterThanOrEqual(8192 / 32);
   });
 
-  it('shrinks to what the adapter binds and the memory holds; what was asked for is refused instead', () => {
+  it('a default context shrinks to what the adapter binds and the memory holds; an explicit one is rejected', () => {
     const small = { maxBindingBytes: 1024 * 2 * 1536 * 4 };
     const got = chooseEmbeddingCapacity(request(whole, 8192, small), whole);
     expect(got.context).toBe(1024);
@@ -80,7 +80,7 @@ describe('the capacity of a model for embeddings', () => {
     );
   });
 
-  it('says how much is missing, and names settings only where a smaller one fits', () => {
+  it('says how much is missing, and suggests settings only when a smaller one fits', () => {
     const refusal = (memoryBytes: number) => {
       try {
         chooseEmbeddingCapacity(request(whole, 8192, { context: 8192, memoryBytes, software: true }), whole);
@@ -99,18 +99,18 @@ describe('the capacity of a model for embeddings', () => {
     expect(refusal(45e6)).toMatch(/MiB are missing$/);
   });
 
-  it('leaves the limit to a device whose memory is unknown', () => {
+  it('leaves the limit to a device whose memory size is unknown', () => {
     const asked = { context: 8192, slots: 4096, weightBytes: 2 ** 45, maxBindingBytes: 2 ** 50 };
     expect(chooseEmbeddingCapacity(request(whole, 8192, asked), whole).context).toBe(8192);
   });
 
-  it('keeps to --kv-cache-bytes', () => {
+  it('respects --kv-cache-bytes', () => {
     expect(() => chooseEmbeddingCapacity(request(whole, 512, { kvCacheBytes: 1000 }), whole)).toThrow(
       /--kv-cache-bytes allows 1000/,
     );
   });
 
-  it('takes no memory for what only generation needs', () => {
+  it('reserves no memory for generation', () => {
     const capacity = chooseEmbeddingCapacity(request(whole, 512), whole);
     const { embedding: _, ...generating } = shapeFor(whole, 512);
     // Logits of every sample, and bias and counts of every slot.

@@ -1,16 +1,16 @@
-/** Values that are no numbers, found in the bytes of a tensor. */
+/** Finding infinite and NaN values in the bytes of a tensor. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { firstNotFinite } from '../../src/engine/finite.ts';
 import { tensorTypes, type TensorType } from '../../src/engine/formats/model-file.ts';
 
-/** Bits of a float whose exponent is all ones: infinities and NaN. */
+/** Bits of a float with all exponent bits set: infinities and NaN. */
 const broken: Readonly<Record<'F32' | 'F16' | 'BF16', readonly number[]>> = {
   F32: [0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 0xffff_ffff, 0x7f80_0001],
   F16: [0x7c00, 0xfc00, 0x7e00, 0xffff, 0x7c01],
   BF16: [0x7f80, 0xff80, 0x7fc0, 0xffff, 0x7f81],
 };
-/** The largest and smallest numbers, of either sign: what is next to those. */
+/** The largest and smallest finite numbers of either sign, next to infinity and zero. */
 const whole: typeof broken = {
   F32: [0x7f7f_ffff, 0xff7f_ffff, 0x0000_0000, 0x8000_0000, 0x007f_ffff, 0x3f80_0000],
   F16: [0x7bff, 0xfbff, 0x0000, 0x8000, 0x03ff, 0x3c00],
@@ -20,7 +20,7 @@ const whole: typeof broken = {
 describe.each(['F32', 'F16', 'BF16'] as const)('%s', (type) => {
   const { blockBytes } = tensorTypes[type];
 
-  it('is found where its exponent is all ones, wherever it lies and whatever is beside it', () => {
+  it('is found when all exponent bits are set, at any position and next to any values', () => {
     const numbers = fc.array(fc.constantFrom(...whole[type]), { minLength: 1, maxLength: 3000 });
     const place = fc.option(fc.tuple(fc.nat(), fc.constantFrom(...broken[type])));
     fc.assert(
@@ -38,9 +38,9 @@ describe.each(['F32', 'F16', 'BF16'] as const)('%s', (type) => {
   });
 });
 
-describe('quantised types', () => {
+describe('quantized types', () => {
   const types = Object.keys(tensorTypes).filter((type): type is TensorType => !(type in broken));
-  it.each(types)('%s: a block whose scales are NaN is found', (type) => {
+  it.each(types)('%s: a block with NaN scales is found', (type) => {
     const { blockBytes } = tensorTypes[type];
     for (const offset of [0, 1, 2]) {
       const bytes = new Uint8Array(offset + 40 * blockBytes).subarray(offset);

@@ -13,12 +13,12 @@ const graphOf = async (model: TinyModel): Promise<Graph> =>
 const everything: FusionLimits = { norms: true, rotation: true, headNorms: true, isWhole: () => true };
 const nothing: FusionLimits = { norms: false, rotation: false, headNorms: false, isWhole: () => false };
 
-/** Dispatches that one decoded token takes in a layer; attention's combine not counted. */
+/** Dispatches of one layer for one decoded token, without attention's combine. */
 const decodedInLayer = (works: readonly Work[], layer: number) =>
   works.filter(({ unit, promptOnly }) => !promptOnly && unit.id.startsWith(`layers.${layer}.`));
 
-describe('what a plan joins', () => {
-  it.each(['llama', 'qwen2', 'qwen3'] as const)(
+describe('what a plan fuses', () => {
+  it.each(['%s decodes with five dispatches in a layer', 'qwen2', 'qwen3'] as const)(
     '%s decodes in five dispatches a layer',
     async (architecture) => {
       const { units } = await graphOf({ architecture, layers: 3, biases: architecture === 'qwen2' });
@@ -35,19 +35,19 @@ describe('what a plan joins', () => {
       const weights = works.map(({ gain }) => gain);
       expect(weights).toContain('blk.0.attn_norm.weight');
       expect(weights).toContain('blk.2.ffn_norm.weight');
-      // The last norm is of the sampled rows only.
+      // The last norm covers only the sampled rows.
       expect(weights).not.toContain('output_norm.weight');
     },
   );
 
-  it.each(['phi3', 'granite', 'smollm3'] as const)('%s does, too', async (architecture) => {
+  it.each(['phi3', 'granite', 'smollm3'] as const)('%s does as well', async (architecture) => {
     const { units } = await graphOf({ architecture, layers: 4 });
     const works = fuse(units, everything);
-    // Of smollm3 the last of them has no positions.
+    // The last layer of smollm3 has no rotary positions.
     for (const layer of [0, 3]) expect(decodedInLayer(works, layer)).toHaveLength(5);
   });
 
-  it('lfm2 decodes in five where it convolves, too', async () => {
+  it('lfm2 decodes with five dispatches, also in convolution layers', async () => {
     const { units } = await graphOf({ architecture: 'lfm2', layers: 4 });
     const works = fuse(units, everything);
     for (const layer of [0, 2])
@@ -61,7 +61,7 @@ describe('what a plan joins', () => {
     for (const layer of [1, 3]) expect(decodedInLayer(works, layer)).toHaveLength(5);
   });
 
-  it('qwen3.5 decodes in seven; both products of an attention divide by the norm themselves', async () => {
+  it('qwen3.5 decodes with seven; both products of attention divide by the norm themselves', async () => {
     const { units } = await graphOf({ architecture: 'qwen35', layers: 4 });
     const works = fuse(units, everything);
     for (const layer of [0, 2])
@@ -89,7 +89,7 @@ describe('what a plan joins', () => {
     }
   });
 
-  it('no norm with a product beside which another runs on a kernel of the lab', async () => {
+  it('a norm is not fused when another product that reads it runs on a lab kernel', async () => {
     const graph = await graphOf({ architecture: 'qwen35', layers: 2 });
     const kernel = { contract: { op: 'matmul', tokens: 'any' } } as unknown as LabKernel;
     for (const target of ['attn.gate', 'attn.q', 'attn.k']) {
@@ -103,13 +103,13 @@ describe('what a plan joins', () => {
         target,
       ).toBe(false);
     }
-    // A span that swallows the norm would leave nothing to the other product.
+    // A span that includes the norm would leave no input for the other product.
     const spans = targetsOf(graph).flatMap(({ id, op }) => (op === 'norm_matmul' ? [id] : []));
     expect(spans).toContain('layers.0.delta.norm_in');
     expect(spans.filter((id) => id.startsWith('layers.1.attn'))).toEqual([]);
   });
 
-  it('gemma3 decodes in seven: who adds a norm computes the next one', async () => {
+  it('gemma3 decodes with seven: the kernel that adds a norm computes the next one', async () => {
     const { units } = await graphOf({ architecture: 'gemma3', layers: 3, window: 16 });
     const works = fuse(units, everything);
     for (const layer of [0, 1, 2]) {
@@ -133,10 +133,10 @@ describe('what a plan joins', () => {
     expect(works.filter(({ gated }) => gated).map(({ gated }) => gated)).toEqual(Array(3).fill('gelu_tanh'));
   });
 
-  it('gemma4 decodes a layer in eleven: one without keys as well, and who adds a norm scales the sum', async () => {
+  it('gemma4 decodes a layer with eleven, also without keys; the kernel that adds a norm scales the sum', async () => {
     const { units } = await buildGraph(await openSource(memorySource(tinyGemma4({}))));
     const works = fuse(units, everything);
-    // Of six layers the last three have no keys. Layer 0 begins with the norm that nobody could join.
+    // Of six layers, the last three have no keys. Layer 0 begins with a norm that cannot be fused.
     for (const layer of [0, 2, 3, 5]) {
       expect(decodedInLayer(works, layer).map(({ unit }) => unit.op)).toEqual([
         ...(layer === 0 ? ['rms_norm'] : []),
@@ -163,7 +163,7 @@ describe('what a plan joins', () => {
       'ones.64',
     ]);
     expect(attentions[3]?.headNorms).toEqual(['blk.3.attn_q_norm.weight']);
-    // Layer 1 of this file is not scaled; behind the others the norm of the next layer is joined all the same.
+    // Layer 1 of this file is not scaled; after the others, the norm of the next layer is fused nevertheless.
     const ends = works.filter(({ unit }) => unit.id.endsWith('input.post_norm_add'));
     expect(ends.map(({ scale }) => scale && Math.round(scale * 100))).toEqual([
       60,
@@ -177,12 +177,12 @@ describe('what a plan joins', () => {
       ...[1, 2, 3, 4, 5].map((n) => `blk.${n}.attn_norm.weight`),
       undefined,
     ]);
-    // Without head norms in attention they stay where they are, and so does the rotation.
+    // Without head norms in attention, neither they nor the rotation are fused.
     const apart = fuse(units, { ...everything, headNorms: false });
     expect(apart.filter(({ rotates }) => rotates)).toEqual([]);
   });
 
-  it('heads with sinks are rotated in attention, unless they are normalised, too', async () => {
+  it('heads with sinks are rotated in attention, unless they have head norms as well', async () => {
     const { units } = await graphOf({ architecture: 'gpt-oss', layers: 2 });
     const rotating = (list: typeof units) => fuse(list, everything).filter(({ rotates }) => rotates).length;
     expect(rotating(units)).toBe(2);
@@ -192,7 +192,7 @@ describe('what a plan joins', () => {
   });
 
   it.each(['qwen3moe', 'gpt-oss'] as const)(
-    '%s decodes a layer of experts in ten dispatches: its norm is of more than the router',
+    '%s decodes an expert layer with ten dispatches: its norm is read by more than the router',
     async (architecture) => {
       const { units } = await graphOf({ architecture, layers: 3 });
       const works = fuse(units, everything);
@@ -214,7 +214,7 @@ describe('what a plan joins', () => {
     },
   );
 
-  it('every writer that prepares a norm is followed by a reader that expects it', async () => {
+  it('every op that prepares a norm is followed by one that expects it', async () => {
     const { units } = await graphOf({ architecture: 'qwen3', layers: 2 });
     const works = fuse(units, everything);
     works.forEach(({ gain }, index) => {
@@ -223,21 +223,21 @@ describe('what a plan joins', () => {
     });
   });
 
-  it('nothing where the adapter cannot', async () => {
+  it('nothing is fused that the adapter does not support', async () => {
     const { units } = await graphOf({ architecture: 'qwen3', layers: 2 });
     expect(fuse(units, nothing)).toEqual(units.map((unit) => ({ unit })));
   });
 
-  it('no activation or norm with a product in several pieces', async () => {
+  it('an activation or norm is not fused with a product in several parts', async () => {
     const { units } = await graphOf({ architecture: 'llama', layers: 1 });
     const works = fuse(units, { ...everything, isWhole: () => false });
     const joined = works.filter(({ unit, gain, gated }) => unit.op === 'matmul' && (gain ?? gated));
     expect(joined).toEqual([]);
-    // The embedding writes whole rows whatever its pieces.
+    // The embedding writes whole rows regardless of its parts.
     expect(works[0]?.gain).toBe('blk.0.attn_norm.weight');
   });
 
-  it('no rotation with attention where there is no binding left for head norms', async () => {
+  it('rotation is not fused with attention when no binding is left for head norms', async () => {
     const limits = { ...everything, headNorms: false };
     const { units } = await graphOf({ architecture: 'qwen3', layers: 1 });
     expect(fuse(units, limits).some(({ rotates, promptOnly }) => rotates || promptOnly)).toBe(false);

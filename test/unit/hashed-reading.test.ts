@@ -24,8 +24,8 @@ const bytes = ggufBytes({
   tensors: [tensor('a', 'F32', [9, 4]), tensor('bb', 'F16', [5, 8]), tensor('ccc', 'BF16', [6])],
 });
 
-describe('hashes of what is read', () => {
-  it('make the digest without a second reading', async () => {
+describe('hashes computed while reading', () => {
+  it('make the digest available without a second read', async () => {
     const source = memorySource(bytes);
     const { file, hashes } = hashedAsRead(platform, await openSource(source));
     for (const info of file.tensors.values()) {
@@ -38,7 +38,7 @@ describe('hashes of what is read', () => {
     expect(digest).toBe(await digestOf(platform, await openSource(memorySource(bytes))));
   });
 
-  it('are of whole tensors only, whatever is read in whatever order', async () => {
+  it('exist only for tensors read completely, in any order', async () => {
     const expected = await digestOf(platform, await openSource(memorySource(bytes)));
     const reads = fc.array(
       fc.record({ which: fc.nat(2), first: fc.nat(8), rows: fc.integer({ min: 0, max: 9 }) }),
@@ -58,7 +58,7 @@ describe('hashes of what is read', () => {
             Math.min(rows, rowsOf(info) - from),
             new Uint8Array(200),
           );
-          // The reader may do with its bytes what it likes.
+          // The reader may modify the returned bytes.
           got.fill(0);
         }
         expect(await digestOf(platform, file, undefined, hashes)).toBe(expected);

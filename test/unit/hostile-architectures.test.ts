@@ -1,4 +1,6 @@
-/** Files of the newest architectures that say what no model has: each is a model after all, or is refused by name. */
+/**
+ * Files of the newest architectures with implausible metadata: each gives a model or an error that names the problem.
+ */
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -27,7 +29,7 @@ const fileOf = (name: Name): Promise<ModelFile> =>
   );
 const architectureOf = (file: ModelFile): string => String(file.metadata.get('general.architecture'));
 
-/** Keys that files of these architectures have, or may have, beside those of the tiny ones. */
+/** Keys of these architectures in addition to those of the tiny models. */
 const unusual = [
   'attention.scale',
   'attention.shared_kv_layers',
@@ -60,7 +62,9 @@ const withTensor = (file: ModelFile, name: string, info: TensorInfo | undefined)
   return { ...file, tensors };
 };
 
-/** Why a file is refused; undefined where it makes a model whose bytes can be told. Anything else fails the test. */
+/**
+ * The error of a rejected file; undefined for a model whose size can be computed. Any other outcome fails the test.
+ */
 async function refusal(file: ModelFile): Promise<string | undefined> {
   try {
     const graph = await buildGraph(file);
@@ -72,7 +76,7 @@ async function refusal(file: ModelFile): Promise<string | undefined> {
   }
 }
 
-/** Other extents for a tensor's, of the same or another number of dimensions. */
+/** Other extents for a tensor, with the same or another number of dimensions. */
 const otherShapes = (shape: readonly number[]): readonly (readonly number[])[] =>
   [
     [],
@@ -90,7 +94,7 @@ const otherShapes = (shape: readonly number[]): readonly (readonly number[])[] =
   ].filter((other) => other.join() !== shape.join());
 
 describe.each(names)('%s', (name) => {
-  it('with any one number of its metadata wrong is a model or is refused', async () => {
+  it('with any single metadata number wrong gives a model or is rejected', async () => {
     const file = await fileOf(name);
     const prefix = `${architectureOf(file)}.`;
     const own = [...file.metadata.keys()]
@@ -105,7 +109,7 @@ describe.each(names)('%s', (name) => {
     expect(refused).toBeGreaterThan(200);
   });
 
-  it('with any few numbers of its metadata wrong, too', async () => {
+  it('with several metadata numbers wrong as well', async () => {
     const file = await fileOf(name);
     const prefix = `${architectureOf(file)}.`;
     const own = [...file.metadata.keys()].filter((key) => key.startsWith(prefix));
@@ -120,10 +124,10 @@ describe.each(names)('%s', (name) => {
     );
   });
 
-  it('without a tensor, or with one of another shape, says which', async () => {
+  it('with a tensor missing or of another shape is rejected, naming the tensor', async () => {
     const file = await fileOf(name);
     for (const tensor of file.tensors.values()) {
-      // The number of tokens is what the table says; whatever else differs then is named in its place.
+      // The vocabulary size is that of the embedding table; whatever then differs is named instead.
       if (tensor.name === 'token_embd.weight') continue;
       const shapes = otherShapes(tensor.shape).map((shape) => ({ ...tensor, shape }));
       for (const other of [undefined, ...shapes]) {
@@ -135,7 +139,7 @@ describe.each(names)('%s', (name) => {
 });
 
 describe('more layers than any model has', () => {
-  // A call of a function takes fewer arguments, and to look for something of each in all the others would not end.
+  // A call takes a limited number of arguments, and searching every layer in all others would not end.
   const many = 200_000;
   it.each([
     ['lfm2', { 'attention.head_count_kv': 2 }],
@@ -148,7 +152,7 @@ describe('more layers than any model has', () => {
       },
     ],
     ['qwen3moe', {}],
-  ] as const)('are refused at once, though there are as many tensors: %s', async (name, changes) => {
+  ] as const)('are rejected at once, even with as many tensors: %s', async (name, changes) => {
     const file = await fileOf(name);
     const tensors = new Map(file.tensors);
     const [any] = tensors.values();
@@ -158,19 +162,19 @@ describe('more layers than any model has', () => {
   });
 });
 
-describe('numbers that 32 bits do not hold', () => {
+describe('numbers that do not fit 32 bits', () => {
   it.each([
     ['gpt-oss', { 'rope.scaling.yarn_attn_factor': 1e300 }, 'attn_factor must be a number that a float'],
     ['gemma4', { final_logit_softcapping: 1e300 }, 'final_logit_softcapping'],
     ['gemma4', { final_logit_softcapping: -1 }, 'must be above 0'],
     ['qwen3moe', { 'attention.layer_norm_rms_epsilon': 1e300 }, 'epsilon of norms must be a number'],
-  ] as const)('%s with %o is refused', async (name, changes, message) => {
+  ] as const)('%s with %o is rejected', async (name, changes, message) => {
     expect(await refusal(withMetadata(await fileOf(name), changes))).toContain(message);
   });
 });
 
 describe('tensors that the file has', () => {
-  it('a bias that the first layer lacks is not left out', async () => {
+  it('a bias that the first layer lacks is not ignored', async () => {
     const file = withTensor(await fileOf('gpt-oss'), 'blk.0.ffn_down_exps.bias', undefined);
     const { units } = await buildGraph(file);
     const biases = units.flatMap((unit) => (unit.op === 'expert_matmul' ? [unit.bias] : []));
@@ -178,7 +182,7 @@ describe('tensors that the file has', () => {
     expect(biases).toContain('blk.1.ffn_down_exps.bias');
   });
 
-  it('a gate is not taken from ffn_up where there is one of its own', async () => {
+  it('a gate is not taken from ffn_up when it has its own tensor', async () => {
     const file = await fileOf('lfm2');
     const up = file.tensors.get('blk.0.ffn_up.weight') as TensorInfo;
     const wide = { ...up, shape: [128, 64] };
@@ -212,7 +216,7 @@ describe("a Hugging Face folder's config.json", () => {
     return { ...contents, 'config.json': json(config) };
   };
 
-  it('with anything in it wrong is a model or is refused, and little is made of it', async () => {
+  it('with anything in it wrong gives a model or is rejected, with bounded memory', async () => {
     const all = folders.map((name) => {
       const contents = tinyFolder(name);
       const paths = pathsOf(parsed(contents['config.json']));
@@ -245,7 +249,7 @@ describe("a Hugging Face folder's config.json", () => {
       -0.5,
       'partial_rotary_factor must be from 0 to 1, got -0.5',
     ],
-  ] as const)('of gemma4 with %j %d is refused', async (path, value, message) => {
+  ] as const)('of gemma4 with %j %d is rejected', async (path, value, message) => {
     const files = memoryFiles(withValue(tinyFolder('gemma4'), path, value));
     await expect(openModelFile(files)).rejects.toThrow(message);
   });

@@ -11,19 +11,19 @@ import { tinyModel } from '../support/tiny-model.ts';
 const fixturePath = (name: string) =>
   fileURLToPath(new URL(`../fixtures/architectures/${name}/model.gguf`, import.meta.url));
 const bytes = tinyModel({ architecture: 'llama' });
-/** The file, with one thing of it replaced. */
+/** The file with one property replaced. */
 const changed = async (changes: Partial<ModelFile>): Promise<ModelFile> => ({
   ...(await openSource(memorySource(bytes))),
   ...changes,
 });
 
 describe('inspecting a model', () => {
-  it.each(fixtureNames)('finds nothing wrong with %s, and knows what memory it takes', async (name) => {
+  it.each(fixtureNames)('finds no problem in %s, and computes its memory', async (name) => {
     const found = await inspect(await nodePlatform().modelFiles(fixturePath(name)));
     expect(found).toMatchObject({ facts: { problems: [], memory: { bytes: expect.any(Number) as number } } });
   });
 
-  it('tells faults of the file as facts about it', async () => {
+  it('reports errors of the file as problems', async () => {
     const file = await changed({});
     const metadata = new Map(file.metadata);
     metadata.set('general.architecture', 'bloom');
@@ -34,7 +34,7 @@ describe('inspecting a model', () => {
     expect([contextLength, tokenizer]).toEqual([undefined, undefined]);
   });
 
-  it('tells of a vector that is quantised, too', async () => {
+  it('reports a quantized vector', async () => {
     const broken = tinyModel({ architecture: 'llama', ropeFactors: Array.from({ length: 32 }, () => 1) });
     const file = await openSource(memorySource(broken));
     const tensors = new Map(file.tensors);
@@ -44,7 +44,7 @@ describe('inspecting a model', () => {
     expect(problems).toEqual([expect.stringContaining("tensor 'rope_freqs.weight' is Q8_0")]);
   });
 
-  it('passes on what is no fault of the file', async () => {
+  it("throws errors that are not the file's", async () => {
     const ours = new TypeError('undefined is not a function');
     const metadata = new Map<string, never>();
     metadata.get = () => {

@@ -1,4 +1,4 @@
-/** The accounting of pages: on examples, and against a model that knows what every page holds. */
+/** Page accounting: on examples, and against a model that knows the contents of every page. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
@@ -7,7 +7,7 @@ import { type BlockTable, KvCache, pagesFor } from '../../src/engine/kv-cache.ts
 
 const run = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
 
-/** How much of a text is cached. */
+/** Number of cached tokens of a text. */
 function known(cache: KvCache, tokens: readonly number[]): number {
   const { blocks, part } = cache.prefixes.match(tokens, tokens.length);
   return blocks.length * pageTokens + (part?.length ?? 0);
@@ -24,7 +24,7 @@ function leave(cache: KvCache, tokens: readonly number[], written = tokens.lengt
 }
 
 describe('KvCache', () => {
-  it('grows all or nothing', () => {
+  it('grows completely or not at all', () => {
     const cache = new KvCache(2);
     const table: BlockTable = { pages: [] };
     expect(cache.grow(table, 33)).toBe(true);
@@ -34,7 +34,7 @@ describe('KvCache', () => {
     expect(cache.grow({ pages: [] }, 1)).toBe(false);
   });
 
-  it('shares whole pages and copies the one where texts part', () => {
+  it('shares whole pages and copies the page in which texts diverge', () => {
     const cache = new KvCache(8);
     const first = leave(cache, run(0, 80));
     const table: BlockTable = { pages: [] };
@@ -44,7 +44,7 @@ describe('KvCache', () => {
     expect(table.pages.slice(0, 2)).toEqual(first.slice(0, 2));
     expect(copy).toEqual({ from: first[2], to: table.pages[2] });
     expect(cache.pool.users(first[0]!)).toBe(1);
-    // The copy is its own, and not kept before it ends.
+    // The copy belongs to the sequence and is not cached before it ends.
     expect(cache.pool.isKept(table.pages[2]!)).toBe(false);
   });
 
@@ -58,7 +58,7 @@ describe('KvCache', () => {
     expect(cache.adopt({ pages: [] }, [0], 0, 1)).toEqual({ at: 0 });
   });
 
-  it('shares what the step being formed writes, but does not copy it', () => {
+  it('shares pages that the step being formed writes, but does not copy them', () => {
     const cache = new KvCache(8);
     const one: BlockTable = { pages: [] };
     cache.grow(one, 64);
@@ -69,7 +69,7 @@ describe('KvCache', () => {
     expect(cache.adopt({ pages: [] }, [...run(0, 50), 7, 8, 9], 0, 6).at).toBe(50);
   });
 
-  it('publishes whole pages only', () => {
+  it('publishes only whole pages', () => {
     const cache = new KvCache(4);
     const table: BlockTable = { pages: [] };
     cache.grow(table, 40);
@@ -77,7 +77,7 @@ describe('KvCache', () => {
     expect(cache.prefixes.size).toBe(1);
   });
 
-  it('does not keep what was never written', () => {
+  it('does not cache what was never written', () => {
     const cache = new KvCache(4);
     const tokens = run(0, 70);
     leave(cache, tokens, 66);
@@ -86,7 +86,7 @@ describe('KvCache', () => {
     expect(known(cache, run(500, 64))).toBe(0);
   });
 
-  it('a growing text is kept once', () => {
+  it('caches a growing text once', () => {
     const cache = new KvCache(8);
     for (const length of [10, 20, 33, 40, 70]) leave(cache, run(0, length));
     expect(cache.pool).toMatchObject({ cached: 3, owned: 0 });
@@ -95,20 +95,21 @@ describe('KvCache', () => {
     expect(cache.pool.cached).toBe(3);
   });
 
-  it('lets go of what was used longest ago, ends before beginnings', () => {
+  it('evicts the least recently used pages, leaves first', () => {
     const cache = new KvCache(6);
     leave(cache, run(0, 96));
     leave(cache, run(1000, 96));
-    // Using it makes the first the younger one.
+    // Reusing the first makes it the most recently used.
     leave(cache, run(0, 96));
     const table: BlockTable = { pages: [] };
     cache.grow(table, 64);
     expect([known(cache, run(0, 96)), known(cache, run(1000, 96))]).toEqual([96, 32]);
   });
 
-  it('lets go of unused pages also when pages in use follow them', () => {
+  it('evicts unused pages even when pages in use follow them', () => {
     const cache = new KvCache(4);
-    // Both compute the same first page; the second keeps its own and hangs its next one below the first's.
+    // Both compute the same first page; the second keeps its own copy, and its next page becomes a child of the first
+    // one's.
     const one: BlockTable = { pages: [] };
     const two: BlockTable = { pages: [] };
     cache.grow(one, 32);
@@ -123,7 +124,7 @@ describe('KvCache', () => {
     expect(cache.pool).toMatchObject({ free: 0, cached: 4, owned: 0 });
   });
 
-  it('takes over the page it would have copied when that is the only one left', () => {
+  it('takes over the page it would have copied when no other is left', () => {
     const cache = new KvCache(2);
     leave(cache, run(0, 64));
     const table: BlockTable = { pages: [] };
@@ -134,7 +135,7 @@ describe('KvCache', () => {
     expect(cache.prefixes.size).toBe(1);
   });
 
-  it('goes on from a kept state only with a page to go on in: a step without its tokens would not copy it', () => {
+  it('continues from a retained state only with a page to continue in: without tokens in the step, the state would not be copied', () => {
     const cache = new KvCache(4, 2);
     leave(cache, run(0, 64));
     const other: BlockTable = { pages: [] };
@@ -149,7 +150,7 @@ describe('KvCache', () => {
     expect(cache.grow(table, 65)).toBe(true);
   });
 
-  it('says what a text still has to take', () => {
+  it('reports the pages that a text still needs', () => {
     const cache = new KvCache(8);
     leave(cache, run(0, 80));
     expect(cache.demand([...run(0, 70), 999], 72)).toEqual({ missing: 1, idle: 2 });
@@ -157,14 +158,14 @@ describe('KvCache', () => {
   });
 });
 
-describe('over random requests', () => {
+describe('with random requests', () => {
   const total = 24;
   interface Live {
     readonly table: BlockTable;
     readonly tokens: number[];
-    /** Of each token and all before it. */
+    /** Digest of each token and all before it. */
     readonly digests: number[];
-    /** Tokens whose keys and values are written. */
+    /** Number of tokens whose keys and values are written. */
     written: number;
   }
 
@@ -174,11 +175,11 @@ describe('over random requests', () => {
     digests.push((Math.imul(before ^ token, 0x7feb352d) ^ (before >>> 15)) >>> 0);
   }
 
-  /** Knows what each page holds, position by position: the digest of the text up to there. */
+  /** Models the contents of each page by position: the digest of the text up to there. */
   class World {
     readonly cache: KvCache;
     readonly contents: number[][] = Array.from({ length: total }, () => []);
-    /** The state of each slot, and of each place where one is kept: the digest of the text that led there. */
+    /** Models the state of each slot and each retained state: the digest of the text that led there. */
     readonly states: number[] = [];
     readonly kept: number[] = [];
     /** Tokens that did not have to be computed. */
@@ -187,7 +188,7 @@ describe('over random requests', () => {
     step = 1;
     requests = 0;
 
-    /** @param keptStates places for states of layers, of models that have any */
+    /** @param retainedStates number of retained layer states, for models that have states */
     constructor(keptStates?: number) {
       this.cache = new KvCache(total, keptStates);
     }
@@ -204,7 +205,7 @@ describe('over random requests', () => {
       this.live.push(one);
     }
 
-    /** Computes `count` tokens more, new ones being drawn when the text ends; what has no room is preempted. */
+    /** Computes `count` more tokens, sampling new ones at the end of the text; preempts a sequence without room. */
     extend(one: Live, count: number, draw: number): void {
       this.step++;
       const { cache, contents } = this;
@@ -217,7 +218,7 @@ describe('over random requests', () => {
         contents[copy.to] = [...contents[copy.from]!];
       }
       one.written = at;
-      // A state that does not belong to the text before would go unnoticed by what is in the pages.
+      // A state of the wrong text would not show in the pages, so it is checked here.
       if (cache.states && at > 0) expect(this.states[one.table.slot!]).toBe(one.digests[at - 1]);
       const chunk = cache.chunk(one.tokens, at, Math.min(count, one.tokens.length - at));
       if (chunk.count > 0) count = chunk.count;
@@ -229,7 +230,7 @@ describe('over random requests', () => {
           if (youngest === one) return;
         }
         const page = one.table.pages[Math.floor(one.written / pageTokens)]!;
-        // Nobody else may see what is written.
+        // No other sequence may use a page that is written.
         if (cache.pool.users(page) !== 1 || cache.pool.isKept(page))
           throw new Error(`page ${page} is shared`);
         contents[page]![one.written % pageTokens] = one.digests[one.written]!;
@@ -245,7 +246,7 @@ describe('over random requests', () => {
       expect(one.table.pages).toEqual([]);
     }
 
-    /** By plain comparisons: it runs tens of thousands of times. */
+    /** Uses plain comparisons, because it runs tens of thousands of times. */
     check(): void {
       const { pool, prefixes } = this.cache;
       const must = (holds: boolean, what: string) => {
@@ -310,7 +311,7 @@ describe('over random requests', () => {
     ['states of layers beside them', 5],
     ['states that there is no room to keep', 0],
   ])(
-    'no page is lost, has two owners, is written while shared, or holds another text: %s',
+    'no page is lost, owned twice, written while shared, or holds the wrong text: %s',
     (_, keptStates) => {
       let requests = 0;
       let adopted = 0;

@@ -4,13 +4,13 @@ import { PagePool } from '../../src/engine/page-pool.ts';
 const counts = ({ free, cached, owned }: PagePool) => ({ free, cached, owned });
 
 describe('PagePool', () => {
-  it('hands out every page once, then none', () => {
+  it('allocates every page once, then none', () => {
     const pool = new PagePool(3);
     expect([pool.take(), pool.take(), pool.take(), pool.take()]).toEqual([0, 1, 2, undefined]);
     expect(counts(pool)).toEqual({ free: 0, cached: 0, owned: 3 });
   });
 
-  it('a page is free again when its last user left', () => {
+  it('a page is free again when its last user releases it', () => {
     const pool = new PagePool(1);
     const page = pool.take()!;
     pool.share(page);
@@ -21,7 +21,7 @@ describe('PagePool', () => {
     expect(pool.take()).toBe(page);
   });
 
-  it('a page that is kept stays without users, can be used again, and is free when let go', () => {
+  it('a retained page stays without users, can be reused, and is free when retention ends', () => {
     const pool = new PagePool(1);
     const page = pool.take()!;
     pool.keep(page);
@@ -35,16 +35,16 @@ describe('PagePool', () => {
     expect(counts(pool)).toEqual({ free: 1, cached: 0, owned: 0 });
   });
 
-  it('notices what nobody may do', () => {
+  it('throws on invalid transitions', () => {
     const pool = new PagePool(2);
     const page = pool.take()!;
     expect(() => pool.share(1)).toThrow('page 1 is free');
-    expect(() => pool.keep(1)).toThrow("page 1 is nobody's");
-    expect(() => pool.forget(page)).toThrow('not kept');
+    expect(() => pool.keep(1)).toThrow('page 1 has no user');
+    expect(() => pool.forget(page)).toThrow('not retained');
     pool.keep(page);
-    expect(() => pool.keep(page)).toThrow('kept already');
+    expect(() => pool.keep(page)).toThrow('already retained');
     pool.forget(page);
     pool.leave(page);
-    expect(() => pool.leave(page)).toThrow('given back twice');
+    expect(() => pool.leave(page)).toThrow('released twice');
   });
 });

@@ -1,4 +1,4 @@
-/** Answers whose readers are slow give their place to others and lose nothing. */
+/** Backpressure: sequences with slow readers release their slots and lose nothing. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Parking } from '../../src/engine/parking.ts';
 import type { Sequence } from '../../src/engine/sequence.ts';
@@ -7,11 +7,11 @@ import { long, turns, world } from '../support/scheduler-world.ts';
 import { answerAlone, read } from '../support/simulated-runner.ts';
 import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
 
-/** Turns in which everything that can be computed is. */
+/** Event-loop turns in which everything that can be computed is computed. */
 const rest = 400;
 const reader = { unreadTokens: 10 };
 
-/** Takes events until so many tokens were read. */
+/** Takes events until this many tokens were read. */
 async function take(events: ReturnType<Sequence['events']>, tokens: number): Promise<number[]> {
   const ids: number[] = [];
   while (ids.length < tokens) {
@@ -22,21 +22,21 @@ async function take(events: ReturnType<Sequence['events']>, tokens: number): Pro
   return ids;
 }
 
-describe('a sequence whose reader is slow', () => {
-  it('computes no more than he may leave unread, and holds neither slot nor pages then', async () => {
+describe('a sequence with a slow reader', () => {
+  it('computes no more than the unread limit, then holds neither slot nor pages', async () => {
     const { add, scheduler, runner } = world({ reader });
     const sequence = add(long(1, 100));
     await turns(rest);
     expect(sequence).toMatchObject({ phase: 'parked', unread: 11 });
     expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 1 });
     expect(scheduler.pages.free + scheduler.pages.cached).toBe(64);
-    // One more step was on its way.
+    // One more step was in flight.
     expect(runner.steps.length).toBeLessThanOrEqual(12);
     expect((await read(sequence)).ids).toEqual(answerAlone(long(1, 100)));
     expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 0 });
   });
 
-  it('comes back when less than half is unread, and not before', async () => {
+  it('resumes when less than half is unread, not earlier', async () => {
     const { add, scheduler } = world({ reader });
     const sequence = add(long(1, 100));
     await turns(rest);
@@ -52,7 +52,7 @@ describe('a sequence whose reader is slow', () => {
     expect([...first, ...others]).toEqual(answerAlone(long(1, 100)));
   });
 
-  it('does not compute again what the cache has kept', async () => {
+  it('does not recompute what the prefix cache holds', async () => {
     const { add, runner } = world({ reader });
     const sequence = add(
       long(
@@ -68,7 +68,7 @@ describe('a sequence whose reader is slow', () => {
     for (const { promptTokens } of runner.steps.slice(before)) expect(promptTokens).toBeLessThan(3);
   });
 
-  it('leaves the slot to others, who arrived later, and goes on before those that wait', async () => {
+  it('releases its slot to later requests, and resumes before waiting ones', async () => {
     const { add, scheduler } = world({ slots: 1, reader });
     const slow = add(long(1, 60));
     const others = [2, 3, 4].map((seed) => add(long(seed, 10)));
@@ -92,7 +92,7 @@ describe('a sequence whose reader is slow', () => {
     expect(ends.indexOf('slow')).toBeLessThan(2);
   });
 
-  it('is older than those that came while it was parked, so they give way to it', async () => {
+  it('keeps its arrival order while paused, so later sequences are preempted for it', async () => {
     const { add, counts } = world({ pages: 8, slots: 2, reader });
     const slow = add(long(1, 130));
     await turns(rest);
@@ -106,7 +106,7 @@ describe('a sequence whose reader is slow', () => {
     expect(slow.departures).toBe(1);
   });
 
-  it('goes on with the same text, with penalties, a constraint and log probabilities too', async () => {
+  it('continues with the same text, also with penalties, a constraint and log probabilities', async () => {
     const { add, scheduler } = world({ reader });
     const grammar = toyGrammar(3);
     const constraint = new ToyConstraint(grammar, 2);
@@ -129,19 +129,19 @@ describe('a sequence whose reader is slow', () => {
     expect(ids).toEqual(answerAlone(one, grammar));
     expect(reported).toEqual(ids);
     expect(parked).toBeGreaterThan(5);
-    // Asked once for each token, and again where one was on its way when it was parked.
+    // One mask request for each token, and one more for each token in flight when it was paused.
     expect(constraint.calls).toBeGreaterThanOrEqual(80);
     expect(constraint).toMatchObject({ closed: 1, accepted: ids.slice(0, -1) });
   });
 
-  it('is dropped when he does not come back in time', async () => {
+  it('fails when the reader does not read in time', async () => {
     const { add, scheduler } = world({ reader: { unreadTokens: 10, patienceMs: 20 } });
     const constraint = new ToyConstraint(() => undefined);
     const sequence = add({ ...long(1, 100), constraint });
     await expect.poll(() => sequence.phase, { interval: 5 }).toBe('done');
     expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 0 });
     expect(constraint.closed).toBe(1);
-    // What is there can still be read.
+    // Queued events can still be read.
     const events = sequence.events();
     expect(await take(events, 11)).toEqual(answerAlone(long(1, 100)).slice(0, 11));
     await expect(events.next()).rejects.toMatchObject({
@@ -150,7 +150,7 @@ describe('a sequence whose reader is slow', () => {
     });
   });
 
-  it('is freed by a cancellation and by the end of everything', async () => {
+  it('is released by cancellation and by stop', async () => {
     const { add, scheduler } = world({ reader });
     const [first, second] = [add(long(1, 100)), add(long(2, 100))];
     await turns(rest);
@@ -169,7 +169,7 @@ describe('a sequence whose reader is slow', () => {
     }
   });
 
-  it('is not waited for by work that wants the device for itself, and goes on behind it', async () => {
+  it('does not delay exclusive work, and resumes after it', async () => {
     const { add, scheduler } = world({ reader });
     const sequence = add(long(1, 100));
     await turns(rest);
@@ -185,7 +185,7 @@ describe('a sequence whose reader is slow', () => {
   });
 });
 
-it('a short answer that nobody reads needs no parking', async () => {
+it('a short output that nobody reads is not paused', async () => {
   const { add, scheduler } = world();
   const sequence = add(long(1, 100));
   await turns(rest);
@@ -193,12 +193,12 @@ it('a short answer that nobody reads needs no parking', async () => {
   expect(sequence).toMatchObject({ phase: 'done', unread: 100 });
 });
 
-describe('patience', () => {
+describe('the reader timeout', () => {
   afterEach(() => {
     vi.useRealTimers();
   });
 
-  it('is for a reader who reads nothing: one who reads a little now and then is waited for', () => {
+  it('applies when nothing is read: a reader that reads a little from time to time is kept', () => {
     vi.useFakeTimers();
     const told: string[] = [];
     const parking = new Parking(

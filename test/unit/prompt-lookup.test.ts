@@ -10,16 +10,16 @@ function after(tokens: number[]): PromptLookup {
 }
 
 describe('PromptLookup', () => {
-  it('expects what followed the same last three tokens, the latest time', () => {
+  it('expects the token that followed the last occurrence of the same three tokens', () => {
     const lookup = after([1, 2, 3, 4, 5, 1, 2, 3, 6, 7, 1, 2, 3]);
     expect(lookup.most).toBeGreaterThan(0);
     expect(lookup.propose(0, 3)).toEqual([6, 7, 1]);
     expect(lookup.propose(1, 2)).toEqual([7, 1]);
   });
 
-  it('or the same last two, when three never came', () => {
+  it('or of the same two, when the three never occurred', () => {
     expect(after([9, 2, 3, 4, 5, 2, 3, 6, 1, 2, 3]).propose(0, 2)).toEqual([6, 1]);
-    // Three that came long ago are more than two that came lately.
+    // An early match of three tokens takes precedence over a recent match of two.
     expect(after([1, 2, 3, 4, 5, 7, 2, 3, 6, 1, 2, 3]).propose(0, 1)).toEqual([4]);
   });
 
@@ -29,12 +29,12 @@ describe('PromptLookup', () => {
     }
   });
 
-  it('goes on with its own guess where the text ends', () => {
+  it('extends its draft with itself at the end of the text', () => {
     expect(after([5, 1, 2, 1, 2]).propose(0, 5)).toEqual([1, 2, 1, 2, 1]);
     expect(after([7, 7, 7]).propose(0, 4)).toEqual([7, 7, 7, 7]);
   });
 
-  it('follows its guess while it comes true, and looks anew when it does not', () => {
+  it('follows its draft while it is correct, and searches again when it is not', () => {
     const tokens = [1, 2, 3, 4, 5, 6, 9, 8, 1, 2];
     const lookup = after(tokens);
     const append = (id: number) => {
@@ -50,7 +50,7 @@ describe('PromptLookup', () => {
     expect(lookup.propose(0, 2)).toEqual([1, 2]);
   });
 
-  it('its acceptance is that of its guesses', () => {
+  it('its acceptance rate is that of its drafts', () => {
     const tokens = Array.from({ length: 60 }, (_, index) => index % 3);
     const lookup = after(tokens);
     for (let n = 0; n < 40; n++) {
@@ -58,7 +58,7 @@ describe('PromptLookup', () => {
       lookup.observe();
     }
     expect(lookup.acceptance).toBeGreaterThan(0.95);
-    // The same two tokens, and each time another one after them.
+    // The same two tokens, each time followed by another one.
     for (const id of Array.from({ length: 20 }, (_, n) => [7, 8, 100 + n]).flat()) {
       tokens.push(id);
       lookup.observe();
@@ -66,7 +66,7 @@ describe('PromptLookup', () => {
     expect(lookup.acceptance).toBeLessThan(0.1);
   });
 
-  it('proposes as many tokens as asked, each one of the text, whatever the text', () => {
+  it('proposes the requested number of tokens, each from the text, for any text', () => {
     const texts = fc.array(fc.nat(3), { minLength: 1, maxLength: 60 });
     fc.assert(
       fc.property(texts, fc.nat(1), fc.integer({ min: 1, max: 8 }), (text, skip, count) => {

@@ -1,4 +1,7 @@
-/** The encodings against ggml's own tools, bit for bit; `test/fixtures/quants/make.py` says how the blocks were made. */
+/**
+ * Encodings compared with ggml's own tools, bit for bit; `test/fixtures/quants/make.py` explains how the blocks were
+ * made.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { quantizers, type QuantizedType } from '../../kernels/quantize/index.ts';
@@ -16,7 +19,7 @@ const fixture: Fixture = JSON.parse(
 const bytesOf = (text: string): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(text, 'base64'));
 const floatsOf = (text: string): Float32Array<ArrayBuffer> => new Float32Array(bytesOf(text).buffer);
 
-/** The first that differs, -0 and NaN included. */
+/** Index of the first difference, including -0 and NaN. */
 const firstDifference = (got: ArrayLike<number>, expected: ArrayLike<number>): string => {
   for (let i = 0; i < expected.length; i++) {
     if (!Object.is(got[i], expected[i])) return `${i}: expected ${expected[i]}, got ${got[i]}`;
@@ -25,7 +28,7 @@ const firstDifference = (got: ArrayLike<number>, expected: ArrayLike<number>): s
 };
 
 describe('dequantize', () => {
-  it.each(Object.keys(fixture.decoded))('%s decodes as gguf does', (type) => {
+  it.each(Object.keys(fixture.decoded))('%s decodes like gguf', (type) => {
     const { bytes = '', values = '' } = fixture.decoded[type] ?? {};
     const expected = floatsOf(values);
     expect(expected.length).toBeGreaterThan(400);
@@ -34,7 +37,7 @@ describe('dequantize', () => {
     );
   });
 
-  it('there are vectors for every quantised type of ggml', () => {
+  it('there are vectors for every quantized type of ggml', () => {
     const types = Object.keys(tensorTypes).filter(
       (type) => tensorTypes[type as WeightType].blockElements > 1 && !type.startsWith('MLC'),
     );
@@ -58,7 +61,7 @@ describe('dequantize', () => {
     view.setUint16(0, 0x3800, true); // 0.5
     for (let word = 0; word < 4; word++) view.setUint32(2 + 4 * word, 0o3333333333, true);
     view.setUint32(2, 0o7333333330, true);
-    view.setUint32(14, (0b11 << 30) | 0o6333333331, true); // the two bits above are nobody's
+    view.setUint32(14, (0b11 << 30) | 0o6333333331, true); // the upper two bits are unused
     const values = dequantize('MLC_Q3F16', bytes, 40);
     expect([values[0], values[1], values[9], values[30], values[39]]).toEqual([-1.5, 0, 2, -1, 1.5]);
   });
@@ -67,17 +70,17 @@ describe('dequantize', () => {
 describe('quantizers', () => {
   const { values = '', ...encoded } = fixture.encoded;
 
-  it.each(Object.entries(encoded))("%s gives the bytes of ggml's reference quantiser", (type, bytes) => {
+  it.each(Object.entries(encoded))("%s gives the bytes of ggml's reference quantizer", (type, bytes) => {
     const got = quantizers[type as QuantizedType](floatsOf(values));
     expect(firstDifference(got, bytesOf(bytes))).toBe('none');
   });
 
-  it('there are vectors for every one of them', () => {
+  it('there are vectors for every quantizer', () => {
     expect(Object.keys(encoded).sort()).toEqual(Object.keys(quantizers).sort());
   });
 
   it.each(Object.keys(quantizers) as QuantizedType[])(
-    '%s is right in every block, wherever it stands',
+    '%s is correct in every block, at any position',
     (type) => {
       const { blockElements, blockBytes } = tensorTypes[type];
       const many = randomValues(5 * blockElements, random(6));

@@ -7,7 +7,7 @@ import { memoryModel } from '../support/memory-model.ts';
 
 type Members = Readonly<Record<string, MetadataScalar>>;
 
-/** Heads of 16. */
+/** Heads of 16 elements. */
 const usual: Members = { embedding_length: 64, 'attention.head_count': 4, context_length: 256 };
 
 const rope = (members: Members, tensors: Readonly<Record<string, readonly number[]>> = {}): Promise<Rope> => {
@@ -20,7 +20,7 @@ const rope = (members: Members, tensors: Readonly<Record<string, readonly number
   return ropeOf(memoryModel(metadata, Object.fromEntries(vectors)), 'neox');
 };
 
-/** Radians a position, by pair, and what cosine and sine are multiplied by; served at so many positions. */
+/** Radians for each position by pair, and the factor of cosine and sine, for a served context of this length. */
 function turnsOf(one: Rope, positions = 2): { frequencies: number[]; magnitude: number } {
   const pairs = one.rotary / 2;
   const row = ropeTable(one, positions).subarray(2 * pairs, 4 * pairs);
@@ -33,8 +33,8 @@ function turnsOf(one: Rope, positions = 2): { frequencies: number[]; magnitude: 
 const near = (values: readonly number[]) => values.map((value) => expect.closeTo(value, 6));
 const plain = Array.from({ length: 8 }, (_, i) => 10000 ** (-i / 8));
 
-describe('the rotation of a file', () => {
-  it('is plain without metadata, and turns part of a head where that is said', async () => {
+describe('the rotary embedding of a file', () => {
+  it('is plain without metadata, and rotates a part of each head when specified', async () => {
     expect(turnsOf(await rope({})).frequencies).toEqual(near(plain));
     expect(await rope({ 'rope.dimension_count': 8, 'rope.freq_base': 500 })).toEqual({
       theta: 500,
@@ -45,7 +45,7 @@ describe('the rotation of a file', () => {
     });
   });
 
-  it('is stretched by a factor, whether the file says linear or is older than the word', async () => {
+  it('is scaled linearly by a factor, with or without an explicit type', async () => {
     const expected = near(plain.map((one) => one / 4));
     for (const members of [
       { 'rope.scaling.type': 'linear', 'rope.scaling.factor': 4 },
@@ -63,8 +63,8 @@ describe('the rotation of a file', () => {
     expect(got.frequencies).toEqual(near(plain.map((one, i) => one / (factors[i] as number))));
   });
 
-  // Both as transformers computes them.
-  it('is YaRN with its usual numbers', async () => {
+  // Both as computed by transformers.
+  it('is YaRN with default parameters', async () => {
     const yarn = { 'rope.scaling.type': 'yarn', 'rope.scaling.factor': 4 };
     const got = turnsOf(await rope({ ...yarn, 'rope.scaling.original_context_length': 64 }));
     expect(got.frequencies).toEqual(
@@ -73,7 +73,7 @@ describe('the rotation of a file', () => {
     expect(got.magnitude).toBeCloseTo(1.1386294, 6);
   });
 
-  it('is YaRN with numbers of its own', async () => {
+  it('is YaRN with its own parameters', async () => {
     const got = turnsOf(
       await rope({
         'rope.scaling.type': 'yarn',
@@ -91,7 +91,7 @@ describe('the rotation of a file', () => {
     expect(got.magnitude).toBeCloseTo(1.7, 6);
   });
 
-  it('is LongRoPE: short factors up to the original context, long ones beyond, whatever the text', async () => {
+  it('is LongRoPE: short factors up to the original context length, long ones for longer contexts', async () => {
     const [short, long] = [
       [1, 1, 1, 1, 1, 2, 2, 2],
       [1, 2, 4, 8, 16, 32, 64, 64],
@@ -131,7 +131,7 @@ describe('the rotation of a file', () => {
       "'rope_freqs.weight' must hold 8 numbers above 0",
     ],
     ['a divisor of 0', {}, { 'rope_freqs.weight': [1, 1, 1, 1, 1, 1, 1, 0] }, 'must hold 8 numbers above 0'],
-  ] as const)('%s is refused', async (_what, members, tensors, message) => {
+  ] as const)('%s is rejected', async (_what, members, tensors, message) => {
     await expect(rope(members, tensors)).rejects.toThrow(message);
   });
 });

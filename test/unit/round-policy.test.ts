@@ -4,7 +4,7 @@ import { RoundPolicy } from '../../src/engine/round-policy.ts';
 
 const plainMs = 10;
 
-/** Knows what steps cost: rows are free, and a step of the draft model takes `stepMs`. */
+/** A policy that has learned step times: rows are free, and a step of the draft model takes `stepMs`. */
 function informed(stepMs: number, mode: 'auto' | 'always' | 'off' = 'auto'): RoundPolicy {
   const drafting = new DraftPolicy(mode);
   for (let rows = 1; rows <= 24; rows++) {
@@ -16,7 +16,7 @@ function informed(stepMs: number, mode: 'auto' | 'always' | 'off' = 'auto'): Rou
   return policy;
 }
 
-/** One sequence for which the model would guess, and nobody else. */
+/** One sequence that the model would draft for, and no other. */
 const round = (acceptance: number, changes: Partial<Parameters<RoundPolicy['choose']>[0]> = {}) => ({
   guessed: [{ room: 7, ahead: 0, acceptance }],
   plain: [{ room: 0, ahead: 0, acceptance: 0 }],
@@ -29,7 +29,7 @@ const round = (acceptance: number, changes: Partial<Parameters<RoundPolicy['choo
 });
 
 describe('RoundPolicy', () => {
-  it('guesses most where it costs little, fewer where a guess has its price, none where it gains nothing', () => {
+  it('drafts most when it costs little, fewer when each draft has a price, none when there is no gain', () => {
     expect(informed(0.1).choose(round(0.95))).toBe(7);
     expect(informed(3).choose(round(0.8))).toBe(3);
     expect(informed(4).choose(round(0.7))).toBe(1);
@@ -37,18 +37,18 @@ describe('RoundPolicy', () => {
     expect(informed(0.1).choose(round(0.1))).toBe(0);
   });
 
-  it('leaves it to guesses that cost nothing where they promise as much', () => {
+  it('prefers free drafts that promise as much', () => {
     const looked = { plain: [{ room: 7, ahead: 0, acceptance: 0.9 }] };
     expect(informed(1).choose(round(0.9, looked))).toBe(0);
     expect(informed(0.1).choose(round(0.9, { plain: [{ room: 7, ahead: 1, acceptance: 0.4 }] }))).toBe(7);
   });
 
-  it('what has to be caught up with must pay within the rest of the answer', () => {
+  it('the cost of catching up must pay off within the rest of the output', () => {
     expect(informed(1).choose(round(0.8, { catchUpMs: 200, horizon: 128 }))).toBeGreaterThan(0);
     expect(informed(1).choose(round(0.8, { catchUpMs: 200, horizon: 20 }))).toBe(0);
   });
 
-  it('does nothing before it knows what plain steps take, and always or never where it is told', () => {
+  it('does nothing before plain step times are known, and always or never drafts in those modes', () => {
     expect(new RoundPolicy(new DraftPolicy('auto')).choose(round(0.9))).toBe(0);
     expect(informed(50, 'always').choose(round(0.1))).toBe(7);
     expect(informed(0.1, 'off').choose(round(1))).toBe(0);
@@ -56,13 +56,13 @@ describe('RoundPolicy', () => {
     expect(informed(0.1).choose(round(1, { count: 0 }))).toBe(0);
   });
 
-  it('whatever is expected, loses no more than a bounded start and a small part of the time', () => {
+  it('never loses more than a bounded start and a small fraction of the time', () => {
     const policy = informed(0.1);
     let lost = 0;
     let passed = 0;
     const losses: number[] = [];
     for (let step = 0; step < 20_000; step++) {
-      // Every guess is expected to come true, and none does.
+      // Every draft is expected to be accepted, and none is.
       if (policy.choose(round(1)) > 0) {
         const ms = 25;
         policy.settle(ms, 1, plainMs);
@@ -77,7 +77,7 @@ describe('RoundPolicy', () => {
     expect(lost).toBeGreaterThan(0.015 * passed);
   });
 
-  it('gains are kept for what a new text costs, up to a limit', () => {
+  it('keeps gains for the cost of new texts, up to a limit', () => {
     const policy = informed(0.1);
     const dear = round(1, { catchUpMs: 60 * plainMs, horizon: 1e6 });
     expect(policy.choose(dear)).toBe(0);
@@ -90,7 +90,7 @@ describe('RoundPolicy', () => {
     expect(policy.choose(round(1, { catchUpMs: 159 * plainMs, horizon: 1e6 }))).toBe(7);
   });
 
-  it('where it always pays, leaves some plain steps to measure what it is held against', () => {
+  it('keeps measuring some plain steps even when drafting always pays off', () => {
     const policy = informed(1);
     const plain: number[] = [];
     for (let step = 0; step < 1000; step++) {
@@ -99,11 +99,11 @@ describe('RoundPolicy', () => {
     }
     expect(plain.length).toBeGreaterThan(20);
     expect(plain.length).toBeLessThan(40);
-    // One after the other, because only those that follow each other can be measured.
+    // Consecutive ones, because only steps that follow each other can be measured.
     expect(plain.slice(0, 3)).toEqual([96, 97, 98]);
   });
 
-  it('tries again now and then, more and more seldom, and not before the last trial is paid for', () => {
+  it('retries at growing intervals, and not before the last trial is paid for', () => {
     const policy = informed(1);
     const tries: number[] = [];
     for (let step = 0; step < 6000; step++) {

@@ -11,8 +11,8 @@ import { long, request, run, text, turns, world } from '../support/scheduler-wor
 import { answerAlone, newSequence, read, scoreAlone } from '../support/simulated-runner.ts';
 import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
 
-describe('prefixes', () => {
-  it('a repeated prompt computes its last token only', async () => {
+describe('prefix reuse', () => {
+  it('a repeated prompt computes only its last token', async () => {
     const { answer, runner } = world();
     const one = request({ prompt: run(3, 100) });
     const first = await answer(one);
@@ -24,7 +24,7 @@ describe('prefixes', () => {
     expect(runner.steps[steps]).toMatchObject({ promptTokens: 1, copies: 1 });
   });
 
-  it('the progress of a prompt is told from what is cached to its end', async () => {
+  it('the progress of a prompt is reported from its cached part to its end', async () => {
     const { answer } = world({ stepTokens: 32 });
     const one = request({ prompt: run(3, 100), progress: true });
     const first = await answer(one);
@@ -40,14 +40,14 @@ describe('prefixes', () => {
     expect((await answer(request({ prompt: run(3, 100) }))).progress).toEqual([]);
   });
 
-  it('a growing chat computes what is new', async () => {
+  it('a growing chat computes only what is new', async () => {
     const { answer } = world();
     let prompt = run(5, 50);
     for (let turn = 0; turn < 5; turn++) {
       const { ids, end } = await answer(request({ prompt, sampling: { ...greedy, seed: turn } }));
       expect(ids).toEqual(answerAlone(request({ prompt, sampling: { ...greedy, seed: turn } })));
       if (turn > 0) {
-        // All but what was added; the answer's last token was drawn and never computed.
+        // All but what was added; the last output token was sampled but never computed.
         expect(end.usage.cached_tokens).toBeGreaterThanOrEqual(prompt.length - 31);
         expect(end.usage.cached_tokens).toBeLessThan(prompt.length);
       }
@@ -55,7 +55,7 @@ describe('prefixes', () => {
     }
   });
 
-  it('requests that come at once share what the first of them computes', async () => {
+  it('concurrent requests share what the first of them computes', async () => {
     const { answer, runner } = world({ slots: 8, stepTokens: 256 });
     const prompt = run(9, 200);
     const requests = Array.from({ length: 8 }, (_, seed) =>
@@ -68,7 +68,7 @@ describe('prefixes', () => {
     expect(answers[7]!.end.usage.cached_tokens).toBeGreaterThanOrEqual(192);
   });
 
-  it('what a cancelled request computed is kept, what it only drew is not', async () => {
+  it('what a canceled request computed is cached; what it only sampled is not', async () => {
     const { add, answer, scheduler } = world();
     const one = long(4, 60, run(4, 40));
     const sequence = add(one);
@@ -87,8 +87,8 @@ describe('prefixes', () => {
   });
 });
 
-describe('prefixes of models whose layers keep states', () => {
-  it('a growing chat computes what is new', async () => {
+describe('prefix reuse of models whose layers keep states', () => {
+  it('a growing chat computes only what is new', async () => {
     const { answer } = world({ keptStates: 4 });
     const first = long(1, 30, run(1, 50));
     const { ids } = await answer(first);
@@ -96,11 +96,11 @@ describe('prefixes of models whose layers keep states', () => {
     const next = long(2, 10, [...first.prompt, ...ids, ...run(7, 9)]);
     const { ids: more, end } = await answer(next);
     expect(more).toEqual(answerAlone(next));
-    // All but the token drawn last, which no step had read; or with it, when the next one had begun.
+    // All but the token sampled last, unless a following step had already read it.
     expect(end.usage.cached_tokens).toBeGreaterThanOrEqual(79);
   });
 
-  it('goes on from where texts parted, once two of them did', async () => {
+  it('continues from the position where two texts diverged', async () => {
     const { answer } = world({ keptStates: 8, pages: 200, stepTokens: 128 });
     const common = run(3, 100);
     const cached: number[] = [];
@@ -113,7 +113,7 @@ describe('prefixes of models whose layers keep states', () => {
     expect(cached).toEqual([0, 0, 96, 96]);
   });
 
-  it('drafts nothing, and with no room for states computes every prompt', async () => {
+  it('gets no drafts, and without retained states computes every prompt', async () => {
     const { answer, counts } = world({ keptStates: 0, speculation: 'always' });
     const one = long(1, 60, run(1, 50));
     for (let n = 0; n < 2; n++) {
@@ -126,9 +126,9 @@ describe('prefixes of models whose layers keep states', () => {
 });
 
 describe('too few pages', () => {
-  it('the youngest gives way, goes on first, and everybody gets the text that he gets alone', async () => {
+  it('preempts the youngest, which resumes first; each output is the same as alone', async () => {
     const { answer, counts, scheduler } = world({ pages: 8, slots: 4 });
-    // Each needs five pages in the end; two at a time cannot be held.
+    // Each needs five pages in the end; two sequences do not fit at once.
     const requests = Array.from({ length: 6 }, (_, seed) => long(seed, 130));
     const ends: number[] = [];
     const answers = await Promise.all(
@@ -142,20 +142,20 @@ describe('too few pages', () => {
     expect(counts.preemptions).toBeGreaterThan(0);
     expect(ends).toEqual([0, 1, 2, 3, 4, 5]);
     expect(scheduler.pages.free + scheduler.pages.cached).toBe(8);
-    // None of them was spared its prompt by its own first attempt: only the first letters are common.
+    // None was spared its prompt by its own first attempt: only the first tokens are shared.
     for (const { end } of answers) expect(end.usage.cached_tokens).toBeLessThan(3);
   });
 
-  it('nobody gives way while another one waits for its last token only', async () => {
+  it('preempts nobody while another sequence only waits for its last token', async () => {
     const { answer, counts } = world({ pages: 5, slots: 2 });
-    // When the first needs its third page, the second has three and has drawn all its tokens.
+    // When the first needs its third page, the second has three and has sampled all its tokens.
     const requests = [long(1, 60, run(1, 20)), long(2, 43, run(2, 33))];
     const answers = await Promise.all(requests.map(answer));
     for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(answerAlone(one));
     expect(counts.preemptions).toBe(0);
   });
 
-  it('counts of penalties are those of the whole answer after a preemption', async () => {
+  it('penalties count the whole output after a preemption', async () => {
     const { answer, counts } = world({ pages: 8, slots: 4 });
     const requests = Array.from({ length: 4 }, (_, seed) => ({
       ...long(seed, 130),
@@ -166,7 +166,7 @@ describe('too few pages', () => {
     expect(counts.preemptions).toBeGreaterThan(0);
   });
 
-  it('one sequence alone may fill every page, also those that earlier ones left', async () => {
+  it('a single sequence may fill every page, including cached ones', async () => {
     const { answer, scheduler } = world({ pages: 4, slots: 2 });
     await answer(long(1, 60));
     const one = long(2, 128 - 20);
@@ -177,10 +177,10 @@ describe('too few pages', () => {
 });
 
 describe('fairness', () => {
-  it('a long prompt delays running answers by no more than its share of a step', async () => {
+  it('a long prompt delays running outputs by no more than its share of a step', async () => {
     const { runner, answer, add } = world({ slots: 4, stepTokens: 512, pages: 300 });
     runner.cost = (rows, prompt) => 4 + rows + 5 * prompt;
-    // So that the scheduler knows what a prompt token takes.
+    // So that the scheduler knows the time of a prompt token.
     await answer(request({ prompt: run(1, 100) }));
     const running = [1, 2, 3].map((seed) => add(long(seed, 45)));
     const firsts = running.map(async (one) => {
@@ -195,10 +195,10 @@ describe('fairness', () => {
     expect(shared.length).toBeGreaterThan(20);
     expect(shared.filter(({ promptTokens }) => promptTokens > 0).length).toBeGreaterThan(20);
     for (const { promptTokens } of shared) expect(5 * promptTokens).toBeLessThanOrEqual(250);
-    // While all three still answer, none is left out.
+    // While all three are generating, none is left out.
     const last = runner.steps.findLastIndex(({ decoding }) => decoding.size === 3);
     for (const { decoding } of runner.steps.slice(before, last)) expect(decoding.size).toBe(3);
-    // With nobody to wait for it, a prompt takes larger steps.
+    // When no other sequence decodes, a prompt takes larger steps.
     expect(Math.max(...runner.steps.map(({ promptTokens }) => promptTokens))).toBeGreaterThan(100);
   });
 
@@ -219,18 +219,18 @@ describe('fairness', () => {
     expect(counts.preemptions).toBe(0);
   });
 
-  it('one alone decodes a token a step, two steps at once', async () => {
+  it('a single sequence decodes one token in a step, with two steps in flight', async () => {
     const { runner, answer } = world();
     const one = long(8, 50);
     await answer(one);
-    // The prompt in one step, then a token each; one more is on its way when the last is read.
+    // The prompt in one step, then one token each; one more step is in flight when the last token is read.
     expect(runner.steps.length).toBe(50);
     expect(runner.steps.slice(1).every(({ decoding }) => decoding.size === 1)).toBe(true);
   });
 });
 
-describe('speculation', () => {
-  /** Its answers repeat themselves. */
+describe('speculative decoding', () => {
+  /** Its output is repetitive. */
   const repetitive = (): GenerateRequest => request({ prompt: run(2, 60), maxTokens: 120, ignoreEnd: true });
 
   it('gives the same tokens in fewer steps', async () => {
@@ -243,11 +243,11 @@ describe('speculation', () => {
     expect(runner.steps.length).toBeLessThan(plain.runner.steps.length * 0.8);
     expect(counts.accepted).toBeGreaterThan(20);
     expect(counts.drafted).toBeGreaterThanOrEqual(counts.accepted);
-    // Every answer token is a sample of some step or an accepted draft.
+    // Every output token is a sample of some step or an accepted draft.
     expect(got.ids.length).toBe(120);
   });
 
-  it('drafts where verifying costs little, and leaves off where it does not pay', async () => {
+  it('drafts when verification is cheap, and stops when it does not pay off', async () => {
     const cheap = world({ speculation: 'auto' });
     cheap.runner.cost = (rows, prompt) => 20 + 0.1 * rows + prompt;
     const dear = world({ speculation: 'auto' });
@@ -263,7 +263,7 @@ describe('speculation', () => {
     expect(cheap.runner.steps.length).toBeLessThan(0.8 * dear.runner.steps.length);
   });
 
-  it('never drafts for a request with penalties, nor with speculation off', async () => {
+  it('does not draft for a request with penalties, or with speculation off', async () => {
     const { answer, counts } = world({ speculation: 'always' });
     await answer({ ...repetitive(), sampling: { ...greedy, presencePenalty: 0.5 } });
     expect(counts.drafted).toBe(0);
@@ -285,7 +285,7 @@ describe('speculation', () => {
   });
 });
 
-describe('any requests', () => {
+describe('random requests', () => {
   const prompts = [run(1, 5), run(1, 64), run(1, 70), [...run(1, 40), ...run(2, 30)], run(3, 90)];
   const seldom = (some: fc.Arbitrary<number>) =>
     fc.oneof({ weight: 4, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: some });
@@ -300,12 +300,12 @@ describe('any requests', () => {
     cancelAfter: seldom(fc.nat(40)),
     pause: fc.nat(2),
     ignoreEnd: fc.boolean(),
-    /** Turns of the event loop that its constraint takes. */
+    /** Event-loop turns that its constraint takes. */
     constraint: seldom(fc.nat(6)),
     logprobs: seldom(fc.nat(3)),
     scoresPrompt: fc.boolean(),
     progress: fc.boolean(),
-    /** Turns of the event loop that its reader takes for an event. */
+    /** Event-loop turns that its reader takes for an event. */
     reading: seldom(fc.integer({ min: 1, max: 4 })),
   });
   const anyWorld = fc.record({
@@ -314,7 +314,7 @@ describe('any requests', () => {
     stepTokens: fc.integer({ min: 30, max: 64 }),
     speculation: fc.constantFrom('auto' as const, 'always' as const, 'off' as const),
     reader: fc.record({ unreadTokens: fc.integer({ min: 1, max: 30 }) }),
-    /** Places for states of layers, of models that have any. */
+    /** Number of retained layer states, for models that have states. */
     keptStates: fc.constantFrom(undefined, undefined, 0, 2, 8),
     draft: fc.constantFrom(
       undefined,
@@ -325,7 +325,7 @@ describe('any requests', () => {
     ),
   });
 
-  it('get the tokens that they get alone, whatever else runs and whatever becomes of it', async () => {
+  it('get the same tokens as alone, with any other requests and any outcomes', async () => {
     let preemptions = 0;
     let accepted = 0;
     let cached = 0;
@@ -375,7 +375,7 @@ describe('any requests', () => {
                     told = event;
                     continue;
                   }
-                  // What a stream can say of its prompt before its first text is what its end says.
+                  // The progress of a prompt before the first text agrees with the final usage.
                   if (events === 0) expect(told?.processed).toBe(progress ? one.prompt.length : undefined);
                   if (sequence.phase === 'parked') parked += 1;
                   if (reading !== undefined) await turns(reading);
@@ -429,7 +429,7 @@ describe('any requests', () => {
       ),
       { numRuns: 300 },
     );
-    // The draw of worlds is wide enough to have met all of it.
+    // The random worlds must have covered all of it.
     expect(preemptions).toBeGreaterThan(50);
     expect(accepted).toBeGreaterThan(500);
     expect(cached).toBeGreaterThan(1000);

@@ -1,4 +1,4 @@
-/** Log probabilities of prompts and answers, in steps of the simulated GPU. */
+/** Log probabilities of prompts and outputs, in steps of the simulated GPU. */
 import { describe, expect, it } from 'vitest';
 import { stepSamples } from '../../src/engine/step.ts';
 import type { GenerateRequest, GenerationEvent } from '../../src/engine/types.ts';
@@ -16,7 +16,7 @@ const scoring = (changes: Partial<GenerateRequest>): GenerateRequest =>
   request({ logprobs: 2, promptLogprobs: true, ...changes });
 
 describe('log probabilities', () => {
-  it('of the answer come with its tokens, and only when they are asked for', async () => {
+  it('of the output come with its tokens, and only when requested', async () => {
     const { add, runner } = world();
     const one = { ...long(1, 30), logprobs: 3 };
     const events = await eventsOf(add(one));
@@ -34,7 +34,7 @@ describe('log probabilities', () => {
     expect(new Set(wanted)).toEqual(new Set([false]));
   });
 
-  it('of accepted drafts are those of the text before them', async () => {
+  it('of accepted drafts are those given the text before them', async () => {
     const { add, counts } = world({ speculation: 'always' });
     const one = request({ prompt: run(2, 60), maxTokens: 120, ignoreEnd: true, logprobs: 1 });
     const events = await eventsOf(add(one));
@@ -44,7 +44,7 @@ describe('log probabilities', () => {
   });
 });
 
-describe('a prompt that is scored', () => {
+describe('a scored prompt', () => {
   it.each([1, 2, 3, 19, 20, 21, 200])(
     'of %i tokens: on the first event, null for the first token',
     async (length) => {
@@ -68,7 +68,7 @@ describe('a prompt that is scored', () => {
     },
   );
 
-  it('is computed from its start whatever is cached, as many tokens a step as it may sample', async () => {
+  it('is computed from its start without the prefix cache, as many tokens in a step as it may sample', async () => {
     const { add, answer, runner } = world({ stepTokens: 256 });
     const prompt = run(3, 150);
     await answer(request({ prompt }));
@@ -79,11 +79,11 @@ describe('a prompt that is scored', () => {
     expect(steps.reduce((sum, count) => sum + count, 0)).toBe(150);
     for (const count of steps) expect(count).toBeLessThanOrEqual(stepSamples(4));
     expect(steps.length).toBeLessThan(10);
-    // What it computed serves others.
+    // What it computed is cached for others.
     expect((await answer(request({ prompt }))).end.usage.cached_tokens).toBe(149);
   });
 
-  it('touches neither what its neighbours draw nor their penalties', async () => {
+  it('does not affect the samples or penalties of other sequences', async () => {
     const { add } = world({ slots: 4, speculation: 'always' });
     const neighbours = [
       long(1, 60),
@@ -98,7 +98,7 @@ describe('a prompt that is scored', () => {
       expect(events[0]).toMatchObject({ prompt: scoreAlone(run(n + 3, 120), 2) });
   });
 
-  it('ends beside many that decode, however many slots there are', async () => {
+  it('completes together with many decoding sequences, for any number of slots', async () => {
     const { add } = world({ slots: 20, pages: 200 });
     const running = Array.from({ length: 19 }, (_, seed) => read(add(long(seed, 100))));
     const events = await eventsOf(add(scoring({ prompt: run(3, 60), maxTokens: 0 })));
@@ -106,7 +106,7 @@ describe('a prompt that is scored', () => {
     await Promise.all(running);
   });
 
-  it('goes on where it was when it had to give its place back', async () => {
+  it('continues after a preemption', async () => {
     const { add, counts } = world({ pages: 8, slots: 4 });
     const all = Array.from({ length: 4 }, (_, seed) =>
       scoring({ ...long(seed, 100, run(seed, 60)), logprobs: 2, promptLogprobs: true }),
@@ -117,7 +117,7 @@ describe('a prompt that is scored', () => {
       expect(answers[n]![0]).toMatchObject({ prompt: scoreAlone(one.prompt, 2) });
   });
 
-  it('and in the middle of being scored: each of its tokens once', async () => {
+  it('also in the middle of being scored, each token once', async () => {
     const { add, counts } = world({ pages: 31, slots: 2 });
     // When the first needs its fourth page, the other one has all the rest and is not done.
     const first = read(add(long(1, 100)));
@@ -130,7 +130,7 @@ describe('a prompt that is scored', () => {
     expect((await first).ids).toEqual(answerAlone(long(1, 100)));
   });
 
-  it('may fill every page there is', async () => {
+  it('may fill every page', async () => {
     const { add, scheduler } = world({ pages: 4, slots: 2 });
     for (const length of [127, 128]) {
       const prompt = run(5, length);
@@ -140,7 +140,7 @@ describe('a prompt that is scored', () => {
     expect(scheduler.pages).toMatchObject({ total: 4, cached: 4 });
   });
 
-  it('waits until all of it has room, whatever others hold of it', async () => {
+  it('waits until all of it fits, even if parts are cached', async () => {
     const { add, counts } = world({ pages: 10, slots: 2 });
     const prompt = run(5, 158);
     const first = add(long(1, 90, prompt));
@@ -152,7 +152,7 @@ describe('a prompt that is scored', () => {
     expect(counts.preemptions).toBe(0);
   });
 
-  it('has the rows that drafts would take', async () => {
+  it('has precedence over draft rows', async () => {
     const { add, runner, counts } = world({ slots: 4, speculation: 'always' });
     const repetitive = () => request({ prompt: run(2, 60), maxTokens: 150, ignoreEnd: true });
     const others = [1, 2, 3].map(() => read(add(repetitive())));

@@ -1,4 +1,7 @@
-/** What architectures with states make of a file's metadata and tensor names; what they compute is in test/golden. */
+/**
+ * The graphs that architectures with states build from metadata and tensor names; their computation is tested in
+ * test/golden.
+ */
 import { describe, expect, it } from 'vitest';
 import { type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { viewed } from '../../src/engine/formats/viewed.ts';
@@ -12,7 +15,7 @@ const fileOf = (model: TinyModel): Promise<ModelFile> => openSource(memorySource
 
 type Members = Readonly<Record<string, number | boolean | string | readonly unknown[] | undefined>>;
 
-/** A file with other metadata, and without some tensors. */
+/** A file with changed metadata and without some tensors. */
 function changed(file: ModelFile, members: Members, without: readonly string[] = []): ModelFile {
   const prefix = String(file.metadata.get('general.architecture'));
   const metadata = new Map<string, unknown>(file.metadata);
@@ -35,7 +38,7 @@ const mixersOf = ({ units }: Graph) =>
   units.flatMap(({ op }) => (op === 'attention' || op === 'delta_net' || op === 'short_conv' ? [op] : []));
 
 describe('which layers keep a state', () => {
-  it('lfm2: those without heads of keys; a state is the last inputs of the convolution', async () => {
+  it('lfm2: those without key heads; the state holds the last inputs of the convolution', async () => {
     const file = await fileOf({ architecture: 'lfm2', layers: 4, state: { kernel: 3 } });
     const graph = await buildGraph(file);
     expect(mixersOf(graph)).toEqual(['short_conv', 'attention', 'short_conv', 'attention']);
@@ -55,7 +58,7 @@ describe('which layers keep a state', () => {
     await expect(buildGraph(unlike)).rejects.toThrow("tensor 'blk.3.attn_k.weight' must be [256, 64]");
   });
 
-  it('lfm2: the last norm by either of its names', async () => {
+  it('lfm2: the last norm under either name', async () => {
     const file = await fileOf({ architecture: 'lfm2' });
     const norm = file.tensors.get('token_embd_norm.weight');
     const other = changed(file, {}, ['token_embd_norm.weight']);
@@ -67,7 +70,7 @@ describe('which layers keep a state', () => {
     expect(units.find(({ id }) => id === 'output.norm')).toMatchObject({ weight: 'output_norm.weight' });
   });
 
-  it('qwen3.5: all but every fourth, or as the file says; layers that predict further tokens are left out', async () => {
+  it('qwen3.5: all but every fourth layer, or as the file says; layers that predict further tokens are left out', async () => {
     const file = await fileOf({ architecture: 'qwen35', layers: 4, state: { every: 4 } });
     const delta = ['short_conv', 'delta_net'];
     const usual = [...delta, ...delta, ...delta, 'attention'];
@@ -77,7 +80,7 @@ describe('which layers keep a state', () => {
     expect(mixersOf(await buildGraph(changed(file, { full_attention_interval: undefined })))).toEqual(usual);
     const listed = { full_attention_interval: 1, 'attention.recurrent_layers': [true, true, true, false] };
     expect(mixersOf(await buildGraph(changed(file, listed)))).toEqual(usual);
-    // A fifth layer that nobody computes.
+    // A fifth layer that is not computed.
     const predicting = await buildGraph(changed(file, { block_count: 5, nextn_predict_layers: 1 }));
     expect(predicting).toEqual(graph);
     const [conv, state] = graph.shape.caches ?? [];
@@ -87,7 +90,7 @@ describe('which layers keep a state', () => {
     ]);
   });
 
-  it('qwen3.5: of one matrix, rows of queries and rows of gates by turns', async () => {
+  it('qwen3.5: rows of queries and gates alternate in one matrix', async () => {
     const file = await fileOf({ architecture: 'qwen35', headDim: 32, type: 'F16' });
     const graph = await buildGraph(file);
     const seen = viewed(file, graph.views);
@@ -110,7 +113,7 @@ describe('which layers keep a state', () => {
   });
 });
 
-describe('a file that cannot be used', () => {
+describe('an unusable file', () => {
   it.each([
     ['lfm2', 'blk.0.shortconv.conv.weight'],
     ['lfm2', 'blk.0.shortconv.in_proj.weight'],
@@ -122,7 +125,7 @@ describe('a file that cannot be used', () => {
     ['qwen35', 'blk.0.attn_gate.weight'],
     ['qwen35', 'blk.1.attn_q.weight'],
     ['qwen35', 'blk.1.post_attention_norm.weight'],
-  ] as const)('%s without %s says so', async (architecture, tensor) => {
+  ] as const)('%s without %s is rejected, naming the tensor', async (architecture, tensor) => {
     const file = changed(await fileOf({ architecture }), {}, [tensor]);
     await expect(buildGraph(file)).rejects.toThrow(`a file: tensor '${tensor}' is missing`);
   });
@@ -173,7 +176,7 @@ describe('a file that cannot be used', () => {
       { nextn_predict_layers: 2 },
       "'qwen35.nextn_predict_layers' must be a whole number from 0 to 1",
     ],
-    ['qwen35', { full_attention_interval: 0 }, 'no layer attends, which is not supported'],
+    ['qwen35', { full_attention_interval: 0 }, 'no layer has attention, which is not supported'],
     ['qwen35', { 'attention.recurrent_layers': [true] }, 'must hold a value for each of 2 layers, got 1'],
     ['qwen35', { expert_count: 8 }, 'experts are not supported for qwen35'],
   ] as const)('%s with %o: %s', async (architecture, members, message) => {

@@ -1,4 +1,4 @@
-/** Steps formed one by one, where a scheduler would not show what they hold. */
+/** Steps formed one by one, where a scheduler would hide their contents. */
 import { expect, it } from 'vitest';
 import { DraftPolicy } from '../../src/engine/draft-policy.ts';
 import { Places } from '../../src/engine/places.ts';
@@ -14,7 +14,7 @@ class SteadyPace extends PromptPace {
   }
 }
 
-it('prompts that have all pages between them do not wait for each other, when the state that one was to go on from is gone', () => {
+it('prompts that hold all pages do not wait for each other when a retained state that one of them relied on was evicted', () => {
   const runner = new SimulatedRunner({ context: 4096, slots: 4, stepTokens: 512, pages: 18, keptStates: 2 });
   let preemptions = 0;
   const places = new Places(runner, () => (preemptions += 1));
@@ -39,7 +39,7 @@ it('prompts that have all pages between them do not wait for each other, when th
     places.release(sequence);
   };
 
-  // Leaves states behind 192 tokens, and behind all of it.
+  // Leaves retained states after 192 tokens, and after all of it.
   const stem = run(3, 192);
   const first = add(long(1, 1, [...stem, 97]));
   expect([promptTokens(), promptTokens()]).toEqual([192, 1]);
@@ -48,9 +48,10 @@ it('prompts that have all pages between them do not wait for each other, when th
   const older = add(long(3, 3, [...stem, ...run(7, 250)]));
   expect(promptTokens()).toBe(201);
   expect(older).toMatchObject({ scheduled: 384, cachedTokens: 192 });
-  // Its state takes the place of the older one of the two.
+  // Its state replaces the older one of the two.
   end(short);
-  // There is room for what it has beyond the 192 tokens; but the other one's state, kept in the same step, takes their place.
+  // There is room for its tokens beyond the 192; but the state of the other one, retained in the same step, replaces
+  // theirs.
   const younger = add(long(4, 3, [...stem, ...run(11, 120)]));
   expect(promptTokens()).toBe(192);
   expect(older.pages.length + younger.pages.length).toBe(18);

@@ -9,9 +9,9 @@ const limits = { slots: 4, tokens: 64, tileTokens: 4 };
 const layout = stepLayout(limits);
 const newStep = () => new StepInput(layout, { tileTokens: limits.tileTokens, splitTokens: 512 });
 
-/** The records of an area, `words` each. */
+/** The records of an area, `words` words each. */
 function records(step: StepInput, area: number, count: number, words: number): number[][] {
-  // Whatever `bytes` leaves out, the GPU does not see.
+  // The GPU does not see anything that `bytes` leaves out.
   const all = step.bytes();
   const from = area / 4;
   return Array.from({ length: count }, (_, i) =>
@@ -20,7 +20,7 @@ function records(step: StepInput, area: number, count: number, words: number): n
 }
 
 describe('stepLayout', () => {
-  it('areas are aligned, large enough and apart, for any limits', () => {
+  it('areas are aligned, large enough and disjoint, for any limits', () => {
     const anyLimits = fc.record({
       slots: fc.integer({ min: 1, max: 100 }),
       tokens: fc.integer({ min: 1, max: 1000 }),
@@ -35,7 +35,7 @@ describe('stepLayout', () => {
         expect(made.samples).toBeGreaterThanOrEqual(16);
         expect(made.singleTiles - made.samples).toBeGreaterThanOrEqual(stepSamples(slots) * sampleWords * 4);
         expect(made.wideTiles - made.singleTiles).toBeGreaterThanOrEqual(slots * 16);
-        // The worst split of the tokens: each sequence ends in a tile that is not full.
+        // The worst distribution of tokens: each sequence ends in a partial tile.
         const worst = Math.ceil(tokens / tileTokens) + slots;
         expect(made.tokens - made.wideTiles).toBeGreaterThanOrEqual(worst * 16);
         expect(made.sizeBytes - made.tokens).toBeGreaterThanOrEqual(tokens * 16);
@@ -45,7 +45,7 @@ describe('stepLayout', () => {
 });
 
 describe('StepInput', () => {
-  it('rows of answers are counted apart: decoded and verified ones, not prompts', () => {
+  it('counts decoded and verified rows separately from prompt rows', () => {
     const step = newStep();
     step.prefillTokens([1, 2, 3], 0, 3, 0);
     expect(step.dims).toMatchObject({ tokens: 3, answers: 0 });
@@ -56,7 +56,7 @@ describe('StepInput', () => {
     expect(step.dims.answers).toBe(0);
   });
 
-  it('a decoded token is a row, a tile of its own and a part of the context', () => {
+  it('a decoded token is one row, one tile and part of the context', () => {
     const step = newStep();
     expect(step.decodeToken(feedback, 511, 2)).toBe(0);
     expect(step.dims).toMatchObject({ tokens: 1, singleTiles: 1, wideTiles: 0, splits: 1 });
@@ -73,7 +73,7 @@ describe('StepInput', () => {
     expect(Array.from(step.bytes().subarray(0, 4))).toEqual([2, 0, 2, 2]);
   });
 
-  it('prompt tokens are rows at consecutive positions in tiles; the row of the last is told', () => {
+  it('prompt tokens are rows at consecutive positions in tiles; the last row is returned', () => {
     const step = newStep();
     const prompt = Array.from({ length: 20 }, (_, i) => 100 + i);
     step.decodeToken(1, 0, 3);
@@ -88,11 +88,11 @@ describe('StepInput', () => {
       [5, 2, 1, 13],
       [7, 1, 0, 0],
     ]);
-    // Prompts are read whole, never in parts.
+    // Prompts are read whole, never in splits.
     expect(step.dims).toMatchObject({ tokens: 8, singleTiles: 1, wideTiles: 3, splits: 1 });
   });
 
-  it('a token and its drafts are rows at consecutive positions in tiles; the row of the first is told', () => {
+  it('a token and its drafts are rows at consecutive positions in tiles; the first row is returned', () => {
     const step = newStep();
     step.decodeToken(1, 0, 3);
     expect(step.verifyTokens(feedback, [21, 22, 23, 24], 600, 2)).toBe(1);
@@ -107,7 +107,7 @@ describe('StepInput', () => {
     expect(step.dims).toMatchObject({ tokens: 6, singleTiles: 1, wideTiles: 2, splits: 1 });
   });
 
-  it('writes every member of the sampling where the shader reads it', () => {
+  it('writes every sampling parameter where the shader reads it', () => {
     const step = newStep();
     const sampling: Sampling = {
       temperature: 0.5,
@@ -129,7 +129,7 @@ describe('StepInput', () => {
     expect(step.dims).toMatchObject({ samples: 1, adjust: true });
   });
 
-  it('says what a sample wants beside its token, and which kernels that takes', () => {
+  it('records the optional features of a sample, and the kernels they require', () => {
     const step = newStep();
     const constraint = { next: () => Promise.resolve(undefined), close() {} };
     expect(wantsOf({})).toBe(0);
@@ -141,7 +141,7 @@ describe('StepInput', () => {
     expect(flags).toEqual([0x508, sampleFlags.penalties | sampleFlags.mask]);
   });
 
-  it('a token that is scored is a sample of nobody', () => {
+  it('a scored token is a sample of the dummy slot', () => {
     const step = newStep();
     step.sample(0, 1, 9, greedy);
     expect(step.score(7, 0xfffffff0, wantsOf({ logprobs: 0 }))).toBe(1);
@@ -165,7 +165,7 @@ describe('StepInput', () => {
     expect(record[6]).toBe(0);
   });
 
-  it('clear forgets everything but the memory', () => {
+  it('clear resets everything but the memory', () => {
     const step = newStep();
     step.decodeToken(1, 600, 0);
     step.sample(0, 0, 1, { ...greedy, presencePenalty: 1 });
@@ -188,7 +188,7 @@ describe('StepInput', () => {
     expect(step.bytes().byteLength).toBe(layout.tokens + 16);
   });
 
-  it('any mix that the limits allow stays inside its areas', () => {
+  it('any mix within the limits stays inside its areas', () => {
     const lengths = fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 1, maxLength: limits.slots });
     fc.assert(
       fc.property(lengths, (counts) => {
@@ -221,7 +221,7 @@ describe('StepInput', () => {
 });
 
 describe('flagsOf', () => {
-  it('says what the step has to read beside the logits', () => {
+  it('reports what the step has to read in addition to the logits', () => {
     expect(flagsOf(greedy)).toBe(0);
     expect(flagsOf({ ...greedy, temperature: 1, topK: 4, topP: 0.5, minP: 0.1 })).toBe(0);
     expect(flagsOf({ ...greedy, logitBias: new Map([[0, 1]]) })).toBe(sampleFlags.bias);

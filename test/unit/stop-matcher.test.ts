@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { StopMatcher } from '../../src/engine/stop-matcher.ts';
 
-/** Few letters, so that stops overlap the text and each other. */
+/** Few letters, so that stop strings overlap the text and each other. */
 const letters = (maxLength: number, minLength = 0) =>
   fc.string({ unit: fc.constantFrom('a', 'b', 'c', '\u{1f600}'), maxLength, minLength });
 
-/** Everything that comes out, and after which push it stopped. */
+/** All output, and the index of the push at which it stopped. */
 function run(stops: readonly string[], pieces: readonly string[]) {
   const matcher = new StopMatcher(stops);
   const out: string[] = [];
@@ -17,7 +17,7 @@ function run(stops: readonly string[], pieces: readonly string[]) {
   return { stopped: matcher.stopped, pushed: out.length, text: out.join('') + matcher.flush(), out };
 }
 
-/** The definition: the stop text that is complete first ends the text before its own start. */
+/** The definition: the stop string that is complete first ends the text before its own start. */
 function defined(stops: readonly string[], text: string): { stopped: boolean; text: string } {
   let best: { start: number; end: number } | undefined;
   for (const stop of stops) {
@@ -30,12 +30,12 @@ function defined(stops: readonly string[], text: string): { stopped: boolean; te
 }
 
 describe('StopMatcher', () => {
-  it('finds a stop text that spans any number of pushes', () => {
+  it('finds a stop string that spans any number of pushes', () => {
     expect(run(['STOP'], ['one S', 'T', 'O', 'P two'])).toMatchObject({ stopped: true, text: 'one ' });
     expect(run(['STOP'], ['one S', 'T', 'O', 'N'])).toMatchObject({ stopped: false, text: 'one STON' });
   });
 
-  it('holds back no more than could be the start of a stop text', () => {
+  it('holds back no more than could be the start of a stop string', () => {
     expect(run(['\n\nUser:'], ['Hello\n', 'there\n\n', 'Use', ' it']).out).toEqual([
       'Hello',
       '\nthere',
@@ -44,22 +44,22 @@ describe('StopMatcher', () => {
     ]);
   });
 
-  it('a stop text may begin inside of a false start of its own', () => {
+  it('a stop string may start inside a partial match of itself', () => {
     expect(run(['aab'], ['a', 'a', 'a', 'b', 'c'])).toMatchObject({ stopped: true, text: 'a' });
   });
 
-  it('gives nothing after the stop, and ignores empty stop texts', () => {
+  it('returns nothing after the stop, and ignores empty stop strings', () => {
     const matcher = new StopMatcher(['', 'x']);
     expect(matcher.push('abxcd')).toBe('ab');
     expect(matcher.push('more')).toBe('');
     expect(matcher.flush()).toBe('');
   });
 
-  it('without stop texts everything passes at once', () => {
+  it('without stop strings everything passes at once', () => {
     expect(run([], ['a', 'b']).out).toEqual(['a', 'b']);
   });
 
-  it('cuts at the stop text that is complete first, however the text is cut into pushes', () => {
+  it('cuts at the stop string that is complete first, regardless of push boundaries', () => {
     fc.assert(
       fc.property(
         fc.array(letters(4, 1), { maxLength: 4 }),
@@ -75,7 +75,7 @@ describe('StopMatcher', () => {
     );
   });
 
-  it('stops with the push that completes the stop text, not later', () => {
+  it('stops with the push that completes the stop string, not later', () => {
     fc.assert(
       fc.property(fc.array(letters(3, 1), { minLength: 1, maxLength: 3 }), letters(30), (stops, text) => {
         const units = Array.from(text);

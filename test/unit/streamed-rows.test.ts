@@ -1,4 +1,4 @@
-/** Rows of a table that stays in the file: what is read, what is kept, and what becomes of a read that fails. */
+/** Rows of a table that stays in the file: what is read, what is cached, and how failed reads are handled. */
 import { describe, expect, it } from 'vitest';
 import type { ModelFile, TensorInfo } from '../../src/engine/formats/model-file.ts';
 import type { BufferPool } from '../../src/engine/gpu/buffers.ts';
@@ -21,7 +21,7 @@ const info: TensorInfo = {
   sizeBytes: raw.length,
 };
 
-/** A file whose reads are counted, and end when they are told to. */
+/** A file that counts reads and completes them on command. */
 function world(options: { cacheBytes?: number; read?: (row: number) => Promise<void> } = {}) {
   const reads: number[] = [];
   let underWay = 0;
@@ -70,20 +70,20 @@ function world(options: { cacheBytes?: number; read?: (row: number) => Promise<v
 
 const fill = (rows: StreamedRows, ids: readonly number[]) => rows.fill(Uint32Array.from(ids));
 
-describe('rows that stream in', () => {
-  it('are those of the step and no others, each read once, in the order of its tokens', async () => {
+describe('streamed rows', () => {
+  it('are exactly those of the step, each read once, in token order', async () => {
     const { rows, reads, expectRows } = world();
     const ids = [7, 3, 7, 39, 0, 3, 3];
     await fill(rows, ids);
     expectRows(ids);
     expect(reads.toSorted((a, b) => a - b)).toEqual([0, 3, 7, 39]);
-    // What was read before is not read again, and rows of the step before are gone.
+    // Cached rows are not read again, and rows of the previous step are gone.
     await fill(rows, [39, 1]);
     expectRows([39, 1]);
     expect(reads.slice(4)).toEqual([1]);
   });
 
-  it('are read beside each other, but not all of a step at once', async () => {
+  it('are read concurrently, but with a limit', async () => {
     let release = () => {};
     const gate = new Promise<void>((resolve) => (release = resolve));
     const { rows, expectRows, underWay, most } = world({ read: () => gate });
@@ -97,7 +97,7 @@ describe('rows that stream in', () => {
     expectRows(ids);
   });
 
-  it('whatever the steps: bytes of those rows, though the cache holds only a few', async () => {
+  it('are correct for any steps, even when the cache holds only a few', async () => {
     const next = random(11);
     const { rows, reads, expectRows } = world({ cacheBytes: 5 * rowBytes });
     for (let step = 0; step < 50; step++) {
@@ -111,7 +111,7 @@ describe('rows that stream in', () => {
     }
   });
 
-  it('a read that fails says which file and why, after the last read; what came is kept, the rest read again', async () => {
+  it('a failed read reports file and cause after the last read; completed rows are cached, the others are read again', async () => {
     let broken = true;
     const { rows, reads, expectRows, underWay } = world({
       read: async (row) => {
@@ -131,17 +131,17 @@ describe('rows that stream in', () => {
     expect(reads.slice(before)).toEqual([5]);
   });
 
-  it('a token without a row, as one that only the GPU knows, is refused', async () => {
+  it('a token without a row, such as one that only the GPU knows, is rejected', async () => {
     const { rows, written } = world();
     await expect(fill(rows, [1, 0xffffffff])).rejects.toThrow(/token 4294967295 has no row/);
     expect(written.size).toBe(0);
   });
 });
 
-describe('a cache of rows', () => {
+describe('the row cache', () => {
   const row = (bytes: number) => new Uint8Array(bytes);
 
-  it('drops those that were not used for longest, and holds no more bytes than it may', () => {
+  it('evicts least recently used rows, and never exceeds its byte limit', () => {
     const cache = new RowCache(10);
     for (const id of [1, 2, 3]) cache.set(id, row(3));
     cache.get(1);

@@ -1,4 +1,6 @@
-/** The scheduler where a step's rows are read from the file first: one step at a time, in order, and reads that fail. */
+/**
+ * The scheduler when a step's rows are read from the file first: one step at a time, in order, with failing reads.
+ */
 import { describe, expect, it } from 'vitest';
 import { feedback, type StepInput } from '../../src/engine/step.ts';
 import { EngineError } from '../../src/engine/types.ts';
@@ -9,8 +11,8 @@ import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
 const unreadable = () => new EngineError('model_unreadable', 'a file: rows cannot be read: gone');
 
 /**
- * A world whose runner reads before a step: that takes some turns of the event loop.
- * @param options `fails`: whether the read of the n-th step does
+ * A world whose runner reads rows before a step, which takes some turns of the event loop.
+ * @param options `fails`: whether the read of the n-th step fails
  */
 function streaming(options: Parameters<typeof world>[0] & { fails?: (step: number) => boolean } = {}) {
   const { fails = () => false } = options;
@@ -27,7 +29,7 @@ function streaming(options: Parameters<typeof world>[0] & { fails?: (step: numbe
     await turns(n % 3);
     await state.held;
     state.reading -= 1;
-    // Nothing was composed meanwhile.
+    // No other step was composed meanwhile.
     expect(step.ids()).toEqual(ids);
     if (fails(n)) throw unreadable();
   };
@@ -50,8 +52,8 @@ function streaming(options: Parameters<typeof world>[0] & { fails?: (step: numbe
   return { ...made, state };
 }
 
-describe('where the ids of a step must be known', () => {
-  it('several sequences answer as they would alone, one step at a time', async () => {
+describe('when the token ids of a step must be known on the CPU', () => {
+  it('several sequences get the same output as alone, one step at a time', async () => {
     const { answer, state } = streaming();
     const requests = [1, 2, 3, 4, 5, 6].map((seed) => long(seed, 20 + 3 * seed, run(seed, 5 + 17 * seed)));
     const answers = await Promise.all(requests.map((one) => answer(one)));
@@ -60,7 +62,7 @@ describe('where the ids of a step must be known', () => {
     expect(state.most).toBe(1);
   });
 
-  it('so do constrained ones among others, and with drafts', async () => {
+  it('so do constrained sequences among others, also with drafts', async () => {
     const { answer, state } = streaming({ speculation: 'always' });
     const requests = [1, 2, 3, 4].map((seed) => long(seed, 25));
     const answers = await Promise.all(
@@ -76,7 +78,7 @@ describe('where the ids of a step must be known', () => {
     expect(state.most).toBe(1);
   });
 
-  it('a client that goes during a read takes nobody with it', async () => {
+  it('a client that leaves during a read does not affect others', async () => {
     const { scheduler, add, state } = streaming();
     let release = () => {};
     const stays = add(long(1, 12));
@@ -97,11 +99,11 @@ describe('where the ids of a step must be known', () => {
   });
 });
 
-describe('a read that fails', () => {
-  it('ends what runs with its reason; what comes later is computed anew and right', async () => {
+describe('a failed read', () => {
+  it('ends running sequences with its reason; later ones are computed correctly from the start', async () => {
     const failing = { on: false };
     const { answer, failures, scheduler } = streaming({ fails: () => failing.on });
-    // A beginning that is kept.
+    // A cached prefix.
     const prompt = run(1, 90);
     await answer(long(1, 5, prompt));
     failing.on = true;
@@ -120,7 +122,7 @@ describe('a read that fails', () => {
     expect(scheduler.pages.free).toBe(scheduler.pages.total - scheduler.pages.cached);
   });
 
-  it('in the middle of answers, constrained ones among them: never a wrong token', async () => {
+  it('during generation, also of constrained sequences: never gives a wrong token', async () => {
     const { answer, failures } = streaming({ fails: (step) => step % 13 === 12, slots: 3, pages: 24 });
     const requests = Array.from({ length: 12 }, (_, seed) => long(seed, 10 + seed, run(seed % 3, 40)));
     let failed = 0;

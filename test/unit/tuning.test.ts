@@ -14,7 +14,7 @@ const any = Number.POSITIVE_INFINITY;
 const familiesOf = (caps: AdapterCaps, int8 = false) =>
   matmulFamilies(caps, int8) as [MatmulFamily, MatmulFamily];
 
-/** Times of a family's options at one class, in their order. */
+/** Times of a family's options for one class, in order. */
 function timed(family: MatmulFamily, upTo: number, ms: readonly number[], tuning: Tuning): void {
   const one = family.classes(product.format).find((each) => each.upTo === upTo);
   one?.options.forEach((option, index) => {
@@ -32,7 +32,7 @@ const promptKernel = (tuning: Tuning, family: MatmulFamily) =>
   optionKey(tuning.choose(family, product).find(({ promptOnly }) => promptOnly) as never);
 
 describe('the choice of kernels', () => {
-  it('is the likely one where nothing was measured', () => {
+  it('is the default when nothing was measured', () => {
     for (const caps of [software, gpu]) {
       const [likely] = familiesOf(caps);
       const tuning = new Tuning();
@@ -43,7 +43,7 @@ describe('the choice of kernels', () => {
     }
   });
 
-  it('holds no activations in f16 that it may not be able to hold', () => {
+  it('does not use f16 for activations that may exceed it', () => {
     const [family] = familiesOf({ ...gpu, matrix: true });
     const tuning = new Tuning();
     const tiles = family.classes('q8_0').find(({ promptOnly }) => promptOnly)?.options ?? [];
@@ -59,7 +59,7 @@ describe('the choice of kernels', () => {
     expect(halves(true)).not.toContain(true);
   });
 
-  it('is the faster one, by more than noise', () => {
+  it('is the faster option, by more than noise', () => {
     const [family] = familiesOf(software);
     const options = family.classes('q8_0').at(-1)?.options ?? [];
     const tuning = new Tuning();
@@ -67,34 +67,34 @@ describe('the choice of kernels', () => {
     expect(chosen(tuning, family, any)).toBe(optionKey(options[0] as never));
     timed(family, any, [1, 0.9], tuning);
     expect(chosen(tuning, family, any)).toBe(optionKey(options[1] as never));
-    // Another product of the same format keeps the likely one.
+    // Another product of the same format keeps the default.
     expect(optionKey(tuning.choose(family, { ...product, rows: 64 }).at(-1) as never)).toBe(
       optionKey(options[0] as never),
     );
   });
 
-  it('takes the other family only where both were measured', () => {
+  it('uses the other family only when both were measured', () => {
     const [likely, other] = familiesOf(gpu);
     const tuning = new Tuning();
     timed(other, 1, [0.1], tuning);
     expect(tuning.family(familiesOf(gpu), [product]).name).toBe(likely.name);
     timed(likely, 1, [0.2], tuning);
     expect(tuning.family(familiesOf(gpu), [product]).name).toBe(other.name);
-    // Another model's products do not count.
+    // Products of other models do not count.
     expect(tuning.family(familiesOf(gpu), [{ ...product, rows: 64 }]).name).toBe(likely.name);
-    // Nor does decoding alone, when prompts lose more.
+    // A faster decode does not count when prompts lose more.
     timed(likely, any, [1], tuning);
     timed(other, any, [9], tuning);
     expect(tuning.family(familiesOf(gpu), [product]).name).toBe(likely.name);
   });
 
-  it('rounds activations only where that is allowed', () => {
+  it('rounds activations only when allowed', () => {
     const [family] = familiesOf(gpu, true);
     const tuning = new Tuning({}, { int8: true });
     timed(family, any, [1, 1, 1, 1, 0.1], tuning);
     expect(promptKernel(tuning, family)).toContain('int8');
     expect(promptKernel(tuning.exact(), family)).not.toContain('int8');
-    // Formats without whole numbers have no such kernel.
+    // Formats without integers have no such kernel.
     expect(
       family
         .classes('f16')
@@ -103,12 +103,12 @@ describe('the choice of kernels', () => {
     ).toBe(false);
   });
 
-  it('sums squares in parts alike in every class of a family', () => {
+  it('partial sums of squares have the same size in every class of a family', () => {
     for (const caps of [software, gpu]) {
       for (const family of familiesOf(caps)) {
         for (const { options } of family.classes('q4_0')) {
           for (const { kernel, variant } of options) {
-            // Tiles: four rows a thread, in `wgsl/lib/tile_results.wgsl`.
+            // Tiles: four rows for each thread, in `wgsl/lib/tile_results.wgsl`.
             const rows = kernel.source === 'matmul.wgsl' ? variant['LANES'] : (variant['ROWS'] ?? 4);
             expect(family.part).toBe(rows);
           }
@@ -118,7 +118,7 @@ describe('the choice of kernels', () => {
   });
 });
 
-describe('what was measured is kept', () => {
+describe('measurements are stored', () => {
   const facts = { backend: 'vulkan', vendor: 'mesa', description: 'x', software: true, features: ['f'] };
   const adapter = { facts, caps: software, model: 'a b' };
   const wgsl = new Map([
@@ -135,7 +135,7 @@ describe('what was measured is kept', () => {
   };
   const times = { [productKey(product, any)]: { one: 1.5, two: 0.5 } };
 
-  it('for the same adapter and kernels only', async () => {
+  it('only for the same adapter and kernels', async () => {
     const store = memoryStore();
     const { key } = await loadTimes(store, adapter, wgsl);
     await saveTimes(store, key, times);
@@ -170,11 +170,11 @@ describe('what was measured is kept', () => {
 });
 
 describe('KL divergence of logits', () => {
-  it('is 0 for the same, whatever is added to all of them', () => {
+  it('is 0 for equal logits with any constant added', () => {
     expect(klDivergence([1, 2, 3], [101, 102, 103])).toBeCloseTo(0, 12);
   });
 
-  it('is p log(p / q) summed', () => {
+  it('is the sum of p log(p / q)', () => {
     const p = [0.5, 0.25, 0.25];
     const q = [0.1, 0.3, 0.6];
     const expected = p.reduce((sum, value, i) => sum + value * Math.log(value / (q[i] as number)), 0);

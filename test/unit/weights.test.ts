@@ -16,7 +16,7 @@ import { sampleRows, wholeColumns } from '../support/random-blocks.ts';
 Object.assign(globalThis, globals);
 const types = Object.keys(weightFormats) as WeightType[];
 
-/** A device that only remembers what was written where, as strict about sizes as WebGPU. */
+/** A device that only records writes, with the size rules of WebGPU. */
 class RecordingDevice {
   readonly contents = new Map<object, Uint8Array<ArrayBuffer>>();
   readonly limits = { minStorageBufferOffsetAlignment: 256 };
@@ -48,7 +48,7 @@ class RecordingDevice {
       finish: () => ({}),
     };
   }
-  /** What a shader finds there. */
+  /** The contents that a shader reads. */
   read(bound: Bound): Uint8Array {
     if (!('buffer' in bound)) return this.contents.get(bound) as Uint8Array;
     const { buffer, offset = 0, size = 0 } = bound;
@@ -107,7 +107,7 @@ describe('repack', () => {
     }
   });
 
-  it('fills the rows of plain types with zeros to whole blocks', () => {
+  it('pads the rows of plain types with zeros to whole blocks', () => {
     for (const type of ['F32', 'F16', 'BF16'] as const) {
       const size = type === 'F32' ? 4 : 2;
       const raw = quantize(type, randomValues(2 * 33, random(3)));
@@ -128,7 +128,7 @@ describe('WeightLoader', () => {
     { minLength: 1, maxLength: 4 },
   );
 
-  it('lays matrices below each other in parts that a binding can hold, every row where it belongs', async () => {
+  it('stacks matrices in parts that fit a binding, with every row in place', async () => {
     await fc.assert(
       fc.asyncProperty(
         matrices,
@@ -141,7 +141,7 @@ describe('WeightLoader', () => {
           const { file, raws } = fileOf(list, columns, rowsHeld);
           const device = new RecordingDevice();
           const pool = device.pool();
-          // The widest type needs 128 bytes a block.
+          // The widest type needs 128 bytes for each block.
           const maxBindingBytes = rowsHeld * blocks * 128;
           let read = 0;
           const loader = new WeightLoader(file, pool, {
@@ -166,7 +166,7 @@ describe('WeightLoader', () => {
             expect(own.every((one) => one.type === type)).toBe(true);
             expect(quantBytes(format, part)).toBeLessThanOrEqual(maxBindingBytes);
             expect(scaleBytes(format, part)).toBeLessThanOrEqual(maxBindingBytes);
-            // The part must be what its rows are when they are repacked at once.
+            // The part must equal its rows repacked at once.
             const together = own.map(({ raw, row, rows }) => {
               const bytes = (raw?.length ?? 0) / rows;
               return raw?.subarray(row * bytes, (row + 1) * bytes) ?? new Uint8Array(0);
@@ -188,7 +188,7 @@ describe('WeightLoader', () => {
     );
   });
 
-  it('matrices of one type share a part, and need no more parts than they must', () => {
+  it('matrices of one type share a part, with no more parts than needed', () => {
     const list: Matrix[] = [
       { type: 'Q8_0', rows: 10 },
       { type: 'Q8_0', rows: 5 },
@@ -226,7 +226,7 @@ describe('matrices of experts', () => {
       .allocate(['w0'])
       .parts.map(({ firstRow, rows }) => [firstRow, rows]);
 
-  it('are cut between experts alone', () => {
+  it('are split only between experts', () => {
     const expertBytes = 10 * 64;
     expect(partsFor(7 * expertBytes)).toEqual([[0, 70]]);
     expect(partsFor(7 * expertBytes - 1)).toEqual([
@@ -240,15 +240,15 @@ describe('matrices of experts', () => {
     ]);
   });
 
-  it('are refused where not one fits', () => {
+  it('are rejected when a single expert does not fit', () => {
     expect(() => partsFor(10 * 64 - 1)).toThrow(
       'an expert of tensor w0 is larger than a binding may be (639 bytes)',
     );
   });
 });
 
-describe('rows out of a stack', () => {
-  it('are bound as if they were alone, in every format', async () => {
+describe('rows of a stack', () => {
+  it('are bound as if they were separate, in every format', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...types),
@@ -283,7 +283,7 @@ describe('rows out of a stack', () => {
           expect(got.slice(0, byteLength)).toEqual(new Uint8Array(buffer, byteOffset, byteLength));
           if (!packed.scales) return;
           const scales = new Uint32Array(device.read((part as SlicedPart).scales).slice().buffer);
-          // The last group may hold blocks of the next row, too.
+          // The last group may include blocks of the next row.
           const whole = packed.scales.length - scaleGroup.bytes / 4;
           expect(scales.slice(0, whole)).toEqual(packed.scales.slice(0, whole));
           for (let i = whole; i < packed.scales.length; i++) {
@@ -298,7 +298,7 @@ describe('rows out of a stack', () => {
 });
 
 describe('weightBytes', () => {
-  it('is within a tenth of what the file holds, and what is allocated, for every type', () => {
+  it("is within a tenth of the file's size, and equals what is allocated, for every type", () => {
     for (const type of types) {
       // An even row count: buffers are whole 16-byte words.
       const { file, raws } = fileOf([{ type, rows: 64 }], 1280, 1);
@@ -313,8 +313,8 @@ describe('weightBytes', () => {
   });
 });
 
-describe('a row that no binding can hold', () => {
-  it('is refused by its name', () => {
+describe('a row that fits no binding', () => {
+  it('is rejected with its name', () => {
     const { file } = fileOf([{ type: 'F32', rows: 2 }], 64, 1);
     const loader = new WeightLoader(file, new RecordingDevice().pool(), {
       maxBindingBytes: 255,
@@ -328,7 +328,7 @@ describe('readVector', () => {
   const fileWith = (type: WeightType, bytes: Uint8Array<ArrayBuffer>, length: number): ModelFile => {
     const { file } = fileOf([{ type: 'F32', rows: 1 }], 32, 1);
     const tensor: TensorInfo = { name: 'v', type, shape: [length], offset: 0, sizeBytes: bytes.length };
-    // A view into something larger, as a reader may hand out.
+    // A view into a larger buffer, as a reader may return.
     const larger = new Uint8Array(bytes.length + 6);
     larger.set(bytes, 6);
     return { ...file, tensors: new Map([['v', tensor]]), readRows: async () => larger.subarray(6) };
@@ -343,7 +343,7 @@ describe('readVector', () => {
     expect(await readVector(fileWith('BF16', new Uint8Array(brains.buffer), 4), 'v')).toEqual(values);
   });
 
-  it('refuses a quantised one by its name', async () => {
+  it('rejects a quantized tensor, naming it', async () => {
     const file = fileWith('Q8_0', quantize('Q8_0', new Float32Array(32)), 32);
     await expect(readVector(file, 'v')).rejects.toThrow("tensor 'v' is Q8_0");
     await expect(readVector(file, 'other')).rejects.toThrow("tensor 'other' is not in the file");

@@ -1,15 +1,15 @@
-/** What a device had no memory for. */
+/** A buffer that the device could not allocate. */
 export interface Refusal {
   readonly bytes: number;
   readonly reason: string;
 }
 
-/** The GPU memory of one owner: labelled, counted, destroyed together. */
+/** The GPU buffers of one owner: labeled, counted, and destroyed together. */
 export class BufferPool {
   readonly device: GPUDevice;
   readonly #buffers: GPUBuffer[] = [];
   #bytes = 0;
-  /** What became of each allocation since `watch`. */
+  /** Allocation results since `watchAllocations`. */
   #watched: Promise<Refusal | undefined>[] | undefined;
 
   constructor(device: GPUDevice) {
@@ -21,19 +21,19 @@ export class BufferPool {
     return this.#bytes;
   }
 
-  /** From here on refusals are kept for `refused`; elsewhere they are errors of the device that nobody handles. */
+  /** Starts collecting allocation failures for `takeFailures`. Without it, they are uncaptured errors of the device. */
   watch(): void {
     this.#watched = [];
   }
 
-  /** Ends `watch`: what of all that was asked for the device had no memory for. */
+  /** Ends `watchAllocations` and returns the allocations that failed. */
   async refused(): Promise<readonly Refusal[]> {
     const watched = this.#watched ?? [];
     this.#watched = undefined;
     return (await Promise.all(watched)).filter((refusal) => refusal !== undefined);
   }
 
-  /** Storage, zeroed by WebGPU. Sizes are rounded up to whole 16-byte words. */
+  /** Creates a storage buffer, zeroed by WebGPU, with its size rounded up to whole 16-byte words. */
   storage(label: string, sizeBytes: number): GPUBuffer {
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
     return this.#create(label, sizeBytes, usage);
@@ -45,7 +45,7 @@ export class BufferPool {
     return buffer;
   }
 
-  /** Storage that kernels also read as uniforms. */
+  /** Creates a storage buffer that kernels can also bind as a uniform. */
   shared(label: string, sizeBytes: number): GPUBuffer {
     const both = GPUBufferUsage.STORAGE | GPUBufferUsage.UNIFORM;
     return this.#create(label, sizeBytes, both | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC);

@@ -1,16 +1,17 @@
 /**
- * Compiles pipelines without running them. Some drivers (Mesa's llvmpipe) compile a shader when it is first dispatched,
- * not when its pipeline is created, and take seconds for it. An indirect dispatch of zero workgroups makes them compile
- * and run nothing; Dawn drops a direct dispatch of zero workgroups before the driver sees it.
+ * Compiles pipelines without running them. Some drivers (Mesa's llvmpipe) compile a shader when it is first
+ * dispatched, not when its pipeline is created, and take seconds for it. An indirect dispatch of zero workgroups
+ * triggers the compilation and runs nothing; a direct dispatch of zero workgroups is dropped by Dawn before the
+ * driver sees it.
  */
 
 export interface Dispatchable {
   readonly pipeline: GPUComputePipeline;
-  /** Groups 0 and up, as the pipeline's layout has them. */
+  /** Bind groups from index 0, matching the pipeline's layout. */
   readonly bindGroups: readonly GPUBindGroup[];
 }
 
-/** Submits the empty dispatches. They are compiled when `device.queue.onSubmittedWorkDone()` resolves. */
+/** Submits the empty dispatches. Compilation has finished when `device.queue.onSubmittedWorkDone()` resolves. */
 export function submitCompilation(device: GPUDevice, dispatches: Iterable<Dispatchable>): void {
   const noWorkgroups = device.createBuffer({
     label: 'compile.no_workgroups',

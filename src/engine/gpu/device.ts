@@ -1,19 +1,19 @@
 import type { AdapterCaps } from '../../../kernels/define.ts';
 import type { AdapterFacts } from '../types.ts';
 
-/** A device with what the engine asked of it, and news of its loss. */
+/** A WebGPU device, its capabilities, and notification of its loss. */
 export interface Gpu {
   readonly device: GPUDevice;
   readonly caps: AdapterCaps;
   readonly facts: AdapterFacts;
-  /** Architecture and device as the driver names them. */
+  /** Architecture and device name reported by the driver. */
   readonly model: string;
   readonly timestamps: boolean;
-  /** Resolves with the reason when the device is gone; never rejects. */
+  /** Resolves with the reason when the device is lost; never rejects. */
   readonly lost: Promise<string>;
 }
 
-/** Dawn's name of what the WebGPU draft calls subgroup matrices. */
+/** Dawn's name for subgroup matrices of the WebGPU draft. */
 const matrixFeature = 'chromium-experimental-subgroup-matrix' as GPUFeatureName;
 const wantedFeatures = ['shader-f16', 'subgroups', 'timestamp-query', matrixFeature] as const;
 const wantedLimits = [
@@ -25,7 +25,7 @@ const wantedLimits = [
   'maxComputeWorkgroupStorageSize',
 ] as const;
 
-/** Dawn gives the least limits unless the adapter's own are asked for by name. */
+/** Requests a device with the adapter's own limits; Dawn grants only the minimum limits otherwise. */
 export async function openGpu(adapter: GPUAdapter, backend: string): Promise<Gpu> {
   const requiredFeatures = wantedFeatures.filter((feature) => adapter.features.has(feature));
   const requiredLimits = Object.fromEntries(wantedLimits.map((limit) => [limit, adapter.limits[limit]]));
@@ -64,7 +64,7 @@ interface MatrixConfig {
   readonly K: number;
 }
 
-/** The adapter multiplies f16 matrices of 16 x 16 x 16 and sums in f32. */
+/** True when the adapter multiplies 16 x 16 x 16 matrices of f16 with f32 accumulation. */
 function multipliesHalves(info: GPUAdapterInfo): boolean {
   const { subgroupMatrixConfigs = [] } = info as GPUAdapterInfo & {
     subgroupMatrixConfigs?: readonly MatrixConfig[];

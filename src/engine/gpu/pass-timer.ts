@@ -1,6 +1,6 @@
 import type { Gpu } from './device.ts';
 
-/** Times one compute pass after another: by timestamps, or by the clock where the adapter has none. */
+/** Times single compute passes: with timestamp queries, or with the CPU clock when the adapter has none. */
 export class PassTimer {
   readonly #gpu: Gpu;
   readonly #querySet: GPUQuerySet | undefined;
@@ -24,7 +24,7 @@ export class PassTimer {
     });
   }
 
-  /** Resolves with the ms that what `encode` adds to a pass took. */
+  /** Resolves with the time in ms of a pass with the commands that `encode` adds. */
   async time(encode: (pass: GPUComputePassEncoder) => void): Promise<number> {
     const { device } = this.#gpu;
     const encoder = device.createCommandEncoder();

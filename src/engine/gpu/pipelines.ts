@@ -8,7 +8,7 @@ export interface Compiled {
   readonly layout: GPUBindGroupLayout;
 }
 
-/** Compiles each variant once; callers at the same time share the compile, a failure is forgotten. */
+/** Compiles each variant once. Concurrent callers share the compilation; a failed one is not cached. */
 export class PipelineCache {
   readonly #device: GPUDevice;
   readonly #sources: WgslSources;
@@ -33,7 +33,7 @@ export class PipelineCache {
     );
   }
 
-  /** A kernel of the lab, by its digest. */
+  /** Compiles a lab kernel, cached by its digest. */
   getLab(kernel: LabSource): Promise<Compiled> {
     const entries = contractLayout(kernel.contract);
     return this.#share(`lab:${kernel.digest}`, () =>
@@ -58,7 +58,7 @@ export class PipelineCache {
     entry: { entryPoint: string; constants: Readonly<Record<string, number>> } = usualEntry,
   ): Promise<Compiled> {
     const device = this.#device;
-    // Without a scope a WGSL error would also arrive as an uncaptured one.
+    // Without an error scope, a WGSL error would also be reported as an uncaptured error.
     device.pushErrorScope('validation');
     const module = device.createShaderModule({ label, code });
     const scope = device.popErrorScope();
@@ -81,7 +81,7 @@ export class PipelineCache {
 
 const usualEntry = { entryPoint: 'main', constants: {} };
 
-/** What is compiled of a kernel of the lab. */
+/** The parts of a lab kernel needed to compile it. */
 interface LabSource {
   readonly name: string;
   readonly digest: string;
@@ -91,7 +91,7 @@ interface LabSource {
   readonly constants: Readonly<Record<string, number>>;
 }
 
-/** The layout that a contract promises, whatever of it a kernel uses. */
+/** The bind group layout of a contract, even if a kernel does not use all of it. */
 export function contractLayout({ bindings }: Contract): GPUBindGroupLayoutEntry[] {
   const types = { in: 'read-only-storage', out: 'storage', inout: 'storage', uniform: 'uniform' } as const;
   return bindings.map(({ role }, binding) => ({

@@ -5,14 +5,14 @@ import type { Gpu } from './device.ts';
 export interface DispatchTime {
   id: string;
   op: string;
-  /** `builtin:<source>?<variant>`, or the name of a kernel of the lab. */
+  /** `builtin:<source>?<variant>`, or the name of a lab kernel. */
   kernel: string;
-  /** Of the graph. */
+  /** Ids of graph nodes. */
   nodes: readonly string[];
   ms: number;
 }
 
-/** Runs the plan with one pass and two timestamps a dispatch: for benches, slower than the real thing. */
+/** Runs the plan with one timestamped pass for each dispatch. For benchmarks; slower than a normal step. */
 export async function traceDispatches(gpu: Gpu, plan: Plan, dims: StepDims): Promise<DispatchTime[]> {
   if (!gpu.timestamps) throw new Error('this adapter has no timestamp queries');
   const { device } = gpu;

@@ -6,41 +6,41 @@ import { expertFeedForward, type ExpertTraits, hasExperts } from './experts.ts';
 import { shapeOf } from './metadata.ts';
 import { Tensors } from './tensors.ts';
 
-/** Rotation and window of one layer. */
+/** Rotary embedding and window of one layer. */
 export type LayerTraits = Pick<AttentionTraits, 'rope' | 'window'>;
 
-/** How the decoders of the llama family differ. What is absent is as Llama has it. */
+/** Differences between decoders of the Llama family. Defaults are those of Llama. */
 export interface DecoderTraits {
-  /** Every different rotation of the model. */
+  /** Every distinct rotary embedding of the model. */
   readonly ropes: readonly Rope[];
-  /** All layers have the first rotation and see everything without it. */
+  /** By default, all layers use the first rotary embedding and full attention. */
   readonly layer?: (layer: number) => LayerTraits;
   /** RMS norm of every head of q and k before the rotation. */
   readonly qkNorm?: boolean;
-  /** Of the feed-forward's gate. */
+  /** Activation of the feed-forward's gate. */
   readonly activation?: Activation;
-  /** What attention and feed-forward give is normalised before it is added. */
+  /** The outputs of attention and feed-forward are normalized before they are added to the residual stream. */
   readonly sandwich?: boolean;
   readonly embeddingScale?: number | undefined;
-  /** Of scores, in place of 1 / sqrt(head dimension). */
+  /** Factor for attention scores, instead of 1 / sqrt(head dimension). */
   readonly attentionScale?: number | undefined;
-  /** Of what is added to the residual stream. */
+  /** Factor for what is added to the residual stream. */
   readonly residualScale?: number | undefined;
   readonly logitScale?: number;
-  /** Tokens see what follows them; by default what the file says. */
+  /** Tokens also attend to later tokens; the default is what the file says. */
   readonly bidirectional?: boolean;
-  /** Each head has a number that takes part in its softmax (`attn_sinks`). */
+  /** Each head has an attention sink logit (`attn_sinks`). */
   readonly sinks?: boolean;
-  /** What the norm before the feed-forward is called, where it is not `ffn_norm`. */
+  /** Name of the norm before the feed-forward, if not `ffn_norm`. */
   readonly ffnNorm?: string;
-  /** Of the layers whose feed-forward is one of experts: those that have no other. */
+  /** Experts of the layers that have no dense feed-forward. */
   readonly experts?: ExpertTraits;
 }
 
 /**
- * A pre-norm decoder: attention and a gated feed-forward, each added to the residual stream. Biases are added wherever
- * the file has them; q, k and v may be one matrix (`attn_qkv`), gate and up another (rows of gate first, in `ffn_up`).
- * A file that names a pooling is one for embeddings.
+ * Builds a pre-norm decoder: attention and a gated feed-forward, each added to the residual stream. Biases are added
+ * where the file has them. q, k and v may be one matrix (`attn_qkv`), and gate and up another (`ffn_up`, with the
+ * rows of gate first). A file that specifies a pooling gives a graph for embeddings.
  */
 export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
   const { embeddingScale = 1, sandwich = false, activation = 'silu', residualScale: scale = 1 } = traits;
@@ -55,7 +55,7 @@ export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
   const tensors = new Tensors(file);
   const { experts } = traits;
   const layers = Array.from({ length: told.layers }, (_, n) => experts && hasExperts(tensors, n));
-  // Where all have experts, what the file says of other feed-forwards takes no memory.
+  // If all layers have experts, no memory is needed for dense feed-forwards.
   const shape = layers.every(Boolean) ? { ...told, feedForward: 0 } : told;
   const { width, heads, kvHeads, headDim, feedForward, vocabulary } = shape;
   const { attentionScale = headDim ** -0.5 } = traits;

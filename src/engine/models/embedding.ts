@@ -1,14 +1,14 @@
-/** How a model for embeddings ends, as metadata and tensors of its file describe it. */
+/** Builds the final part of embedding models from metadata and tensors of the file. */
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import type { Embedding, PoolMode } from '../graph.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
 import { fieldOf, numberOf } from './metadata.ts';
 import type { Tensors } from './tensors.ts';
 
-/** By the numbers of `pooling_type`. */
+/** Indexed by the value of `pooling_type`. */
 const poolings: readonly (PoolMode | undefined)[] = [undefined, 'mean', 'cls', 'last'];
 
-/** Of a model that may as well generate: undefined where the file names no pooling. */
+/** Embedding traits of a model that may be generative as well: undefined when the file specifies no pooling. */
 export function embeddingOf(
   file: ModelFile,
   traits: { bidirectional?: boolean } = {},
@@ -42,19 +42,22 @@ export function embeddingOf(
   };
 }
 
-/** Of a model that does nothing else. */
+/**
+ * Embedding traits of a model that only makes embeddings.
+ * @throws ModelFileError `bad_metadata` when the file specifies no pooling
+ */
 export function requireEmbedding(file: ModelFile, traits: { bidirectional: boolean }): Embedding {
   const embedding = embeddingOf(file, traits);
   if (embedding) return embedding;
   const key = `${String(file.metadata.get('general.architecture'))}.pooling_type`;
   throw new ModelFileError(
     'bad_metadata',
-    `${file.name}: metadata '${key}' must name how tokens become one embedding (1 mean, 2 cls, 3 last), got nothing; ` +
+    `${file.name}: metadata '${key}' must name the pooling (1 mean, 2 cls, 3 last), got nothing; ` +
       "convert the model together with its 'modules.json'",
   );
 }
 
-/** From the residual stream of a decoder to a row a sequence. */
+/** Adds the final norm, the pooling and the dense layers of an embedding model. */
 export function endInEmbedding(
   g: GraphBuilder,
   { pooling, expanded, dimensions }: Embedding,

@@ -5,17 +5,17 @@ import { requireEmbedding } from './embedding.ts';
 import { numberOf, shapeOf } from './metadata.ts';
 import { Tensors } from './tensors.ts';
 
-/** How the encoders of the BERT family differ. */
+/** Differences between encoders of the BERT family. */
 export interface EncoderTraits {
-  /** Absent where positions are learned: `position_embd`. */
+  /** Rotary embedding; undefined when positions are learned (`position_embd`). */
   readonly rope?: Rope;
-  /** silu(gate) * up in place of gelu(up). */
+  /** silu(gate) * up instead of gelu(up). */
   readonly gated: boolean;
 }
 
 /**
- * A post-norm encoder: every token sees every other, and the residual stream is normalised behind each sum. Biases are
- * added wherever the file has them; q, k and v may be one matrix (`attn_qkv`).
+ * Builds a post-norm encoder: bidirectional attention, with the residual stream normalized after each addition.
+ * Biases are added where the file has them; q, k and v may be one matrix (`attn_qkv`).
  */
 export function buildEncoder(file: ModelFile, { rope, gated }: EncoderTraits): Graph {
   const shape = shapeOf(file, {

@@ -1,4 +1,4 @@
-/** Feed-forwards of experts, as metadata and tensors of a file describe them. */
+/** Builds mixture-of-experts feed-forwards from metadata and tensors of a file. */
 import { mostExperts, mostUsed } from '../../../kernels/route.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import type { ExpertActivation, ExpertShape, ExpertUnit } from '../graph.ts';
@@ -8,35 +8,35 @@ import type { Tensors } from './tensors.ts';
 
 type Shares = Extract<ExpertUnit, { readonly op: 'route' }>['shares'];
 
-/** How the feed-forwards of experts differ. */
+/** Differences between mixture-of-experts feed-forwards. */
 export interface ExpertTraits {
   readonly shape: ExpertShape;
-  /** What the shares of a token's experts are parts of. */
+  /** How the shares of a token's experts are computed. */
   readonly shares: Shares;
-  /** Shares are multiplied by it. */
+  /** Factor for all shares. */
   readonly scale?: number;
   readonly activation: ExpertActivation;
 }
 
-/** Says of a router that it is a softmax. */
+/** Value of `expert_gating_func` for a softmax router. */
 const softmax = 1;
 
 /**
- * Reads `expert_count`, `expert_used_count` and `expert_feed_forward_length`, and refuses what changes the computation and
- * is not computed: experts that all tokens share, groups of experts, gates other than softmax.
+ * Reads `expert_count`, `expert_used_count` and `expert_feed_forward_length`, and rejects unsupported variants:
+ * experts shared by all tokens, groups of experts, and gating other than softmax.
  * @throws ModelFileError `bad_metadata`, `unsupported_architecture`
  */
 export function expertsOf(file: ModelFile): ExpertShape {
   const name = (key: string) => `${String(file.metadata.get('general.architecture'))}.${key}`;
   const whole = (key: string, most: number, why: string) => wholeOf(file, key, [1, most], { why });
-  const count = whole('expert_count', mostExperts, 'experts that a token can be given a choice of');
+  const count = whole('expert_count', mostExperts, 'the most experts a router supports');
   const most = Math.min(count, mostUsed);
   const used = whole(
     'expert_used_count',
     most,
-    most === count ? 'the experts there are' : 'experts of one token',
+    most === count ? 'the number of experts' : 'the most experts of one token',
   );
-  const feedForward = whole('expert_feed_forward_length', 2 ** 20, 'rows of an expert');
+  const feedForward = whole('expert_feed_forward_length', 2 ** 20, 'the most rows of an expert');
   if (feedForward % 32 !== 0) {
     throw new ModelFileError(
       'bad_metadata',
@@ -58,15 +58,15 @@ export function expertsOf(file: ModelFile): ExpertShape {
   return { count, used, feedForward };
 }
 
-/** Whether a layer's feed-forward is one of experts: some models begin with others, or mix the two. */
+/** True when a layer has experts: some models start with dense layers, or mix the two kinds. */
 export const hasExperts = (tensors: Tensors, layer: number): boolean =>
   tensors.has(`blk.${layer}.ffn_gate_inp.weight`) || !tensors.has(`blk.${layer}.ffn_gate.weight`);
 
-/** Shares as parts of the sum over the chosen experts, unless the file says that they are not. */
+/** Shares are normalized over the selected experts unless the file says otherwise. */
 export const sharesOf = (file: ModelFile): Shares =>
   fieldOf(file, 'expert_weights_norm') === false ? 'of_all' : 'of_all_normalised';
 
-/** hidden += what the experts of each token make of `normed`, each times its share. */
+/** Adds: hidden += the expert outputs for `normed`, each times its share. */
 export function expertFeedForward(
   g: GraphBuilder,
   tensors: Tensors,

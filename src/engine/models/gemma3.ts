@@ -5,10 +5,10 @@ import { numberOf, optionalNumber, patternOf, windowOf } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
-/** Of the one size whose scores are not scaled by its head dimension, which the file does not say. */
+/** Layer count of the 27B model, whose attention scale differs. The file does not contain the scale. */
 const layersOf27b = 62;
 
-/** Gemma 3, text. */
+/** Gemma 3, text only. */
 export const gemma3: Architecture = {
   async build(file) {
     const window = windowOf(file);
@@ -17,9 +17,9 @@ export const gemma3: Architecture = {
 };
 
 /**
- * Norms before and after attention and feed-forward, norms of heads, GELU. Five of six layers see a window and have a
- * rotation of their own.
- * @param window 0: all layers see everything
+ * Norms before and after attention and feed-forward, head norms, GELU. Five of six layers have a sliding window and
+ * their own rotary embedding.
+ * @param window 0 for full attention in all layers
  */
 export async function gemmaTraits(file: ModelFile, window: number): Promise<DecoderTraits> {
   const isLocal = patternOf(file, 'attention.sliding_window_pattern', 6);

@@ -17,13 +17,14 @@ import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 import { Tensors } from './tensors.ts';
 
-/** The table of inputs by layer: it stays in the file. */
+/** The table of per-layer inputs, which stays in the file. */
 const inputTable = 'per_layer_token_embd.weight';
 
 /**
- * Gemma 4, text. Norms before and after attention and feed-forward, norms of heads (of v without weights), scores that are
- * not scaled. Layers with a window have narrower heads than those without; the last layers have no keys and values of
- * their own, and a wider feed-forward. The small ones have an input of their own for every layer, by token.
+ * Gemma 4, text only. Norms before and after attention and feed-forward, head norms (that of v without weights),
+ * unscaled attention scores. Layers with a sliding window have smaller heads than those without. The last layers
+ * share keys and values of earlier ones and have a wider feed-forward. Small models have an additional input for
+ * every layer, looked up by token.
  */
 export const gemma4: Architecture = {
   async build(file) {
@@ -65,19 +66,19 @@ export const gemma4: Architecture = {
   },
 };
 
-/** One of the layers. */
+/** One layer of the model. */
 interface Layer {
   readonly index: number;
   readonly sizes: LayerShape;
-  /** Positions that a token sees; 0: all. */
+  /** Number of positions that a token attends to; 0 for all. */
   readonly window: number;
   /** Index into the shape's ropes. */
   readonly rope: number;
-  /** Whose keys and values it reads: its own, or those of the last layer of its kind that has some. */
+  /** The layer whose keys and values it reads: itself, or the last layer of the same kind that has its own. */
   readonly source: number;
 }
 
-/** Weights of a norm without weights. */
+/** Name of the weights of a norm without weights: a vector of ones. */
 const onesOf = (length: number): string => `ones.${length}`;
 
 const windowed = (file: ModelFile) => patternOf(file, 'attention.sliding_window_pattern', 6);
@@ -131,17 +132,17 @@ async function shapeOf(file: ModelFile): Promise<Shape> {
   return shape;
 }
 
-/** What logits stay below; undefined where they are as they are. */
+/** Soft limit of the logits; undefined when there is none. */
 function softcapOf(file: ModelFile): number | undefined {
   const cap = optionalNumber(file, 'final_logit_softcapping');
   if (cap === undefined || (cap > 0 && Number.isFinite(Math.fround(cap)))) return cap;
   throw new ModelFileError(
     'bad_metadata',
-    `${file.name}: metadata 'gemma4.final_logit_softcapping' must be above 0 and fit a float of 32 bits, got ${cap}`,
+    `${file.name}: metadata 'gemma4.final_logit_softcapping' must be greater than 0 and fit a 32-bit float, got ${cap}`,
   );
 }
 
-/** The first layer without keys and values of its own. */
+/** Index of the first layer that shares keys and values of an earlier one. */
 function firstShared(file: ModelFile): number {
   const layers = numberOf(file, 'block_count');
   return layers - wholeOf(file, 'attention.shared_kv_layers', [0, layers - 1], { fallback: 0 });
@@ -179,14 +180,14 @@ function layersOf(file: ModelFile, { perLayer = [] }: Shape): Layer[] {
     if (!own || own.kvHeads !== sizes.kvHeads || own.headDim !== sizes.headDim) {
       throw new ModelFileError(
         'bad_metadata',
-        `${file.name}: layer ${index} has no keys and values (attention.shared_kv_layers), and no layer before ${first} has some of its kind`,
+        `${file.name}: layer ${index} shares keys and values (attention.shared_kv_layers), but no layer before ${first} has the same kind and size`,
       );
     }
     return { index, sizes, window: isLocal ? width : 0, rope: isLocal ? 1 : 0, source };
   });
 }
 
-/** Into `per_layer`: of every layer, what the token's embedding and the token itself say to it. */
+/** Computes `per_layer`: the inputs of all layers, from the token's embedding and its row in the table. */
 function layerInputs(g: GraphBuilder, tensors: Tensors, shape: Shape, layerInput: number): void {
   const { layers, width, vocabulary } = shape;
   const elements = layers * layerInput;
@@ -222,7 +223,7 @@ function attention(g: GraphBuilder, tensors: Tensors, shape: Shape, layer: Layer
     return;
   }
   const k = tensors.matrix(name('k'), kvHeads * headDim, shape.width);
-  // Where there is no matrix for them, values are what keys are before their norm.
+  // Without a matrix for v, values are the keys before their norm.
   const v = tensors.has(name('v')) ? tensors.matrix(name('v'), kvHeads * headDim, shape.width) : k;
   g.qkv([q, k, v]);
   g.headNorm('q', qNorm);
@@ -266,7 +267,7 @@ function projectNormAdd(
   });
 }
 
-/** hidden += what the layer's own input adds, gated by hidden. */
+/** Adds: hidden += the layer's own input, gated by hidden and projected. */
 function ownInput(
   g: GraphBuilder,
   tensors: Tensors,
@@ -289,7 +290,7 @@ function ownInput(
   });
 }
 
-/** What the residual stream is multiplied by behind a layer; 1 where the file does not say. */
+/** Factor of the residual stream after a layer; 1 when the file has none. */
 async function layerScale(file: ModelFile, name: string): Promise<number> {
   if (!file.tensors.has(name)) return 1;
   const length = elementsOf(file, name);

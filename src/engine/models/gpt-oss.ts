@@ -5,12 +5,12 @@ import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
 /**
- * OpenAI's gpt-oss: experts in every layer, a number a head that takes part in each softmax, a window in every other layer
- * from the first on, biases everywhere.
+ * OpenAI's gpt-oss: experts in every layer, attention sinks, a sliding window in every other layer starting with the
+ * first, biases everywhere.
  */
 export const gptOss: Architecture = {
   async build(file) {
-    // Files that do not say so were made before the key was; the model's own configuration does.
+    // Files without this key predate it; the model's own configuration has the value false.
     const ropes = [await ropeOf(file, 'neox', { wholeYarn: false })];
     const slides = patternOf(file, 'attention.sliding_window_pattern', 2);
     const window = windowOf(file);

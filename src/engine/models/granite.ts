@@ -3,10 +3,13 @@ import { fieldOf, optionalNumber } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
-/** Granite 3, dense: as Llama, with embeddings, scores, sums and logits scaled; logits are divided. */
+/**
+ * Granite 3, dense: Llama with scaled embeddings, attention scores, residual additions and logits; logits are
+ * divided.
+ */
 export const granite: Architecture = {
   async build(file) {
-    // Of some files positions turn nothing at all.
+    // Some files use no rotary positions at all.
     const rope = fieldOf(file, 'rope.scaling.finetuned') === false ? undefined : 0;
     return buildDecoder(file, {
       ropes: [await ropeOf(file, 'interleaved')],

@@ -3,15 +3,15 @@ import type { CacheShape, Graph, LayerShape, Shape, TensorView } from '../graph.
 import { GraphBuilder } from '../graph-builder.ts';
 import { Tensors } from './tensors.ts';
 
-/** A layer of a model whose layers do not all keep the same. */
+/** A layer of a model with several kinds of layers. */
 export interface HybridLayer {
   readonly shape: LayerShape;
-  /** What it keeps of a text: a cache each. */
+  /** Caches that the layer needs. */
   readonly caches: readonly CacheShape[];
   /**
-   * Writes down what stands where attention does: from `normed` to `context`.
-   * @param cache index of its first cache in the shape
-   * @returns the matrix that `context` goes through
+   * Adds the layer's attention or its replacement: from `normed` to `context`.
+   * @param cache index of the layer's first cache in the shape
+   * @returns the projection of `context`
    */
   mix(g: GraphBuilder, tensors: Tensors, cache: number): Projection;
 }
@@ -19,21 +19,21 @@ export interface HybridLayer {
 /** A product that is added to the residual stream. */
 interface Projection {
   readonly slot: string;
-  /** Name of its tensor without `.weight`. */
+  /** Name of the tensor without `.weight`. */
   readonly part: string;
 }
 
 interface HybridTraits {
-  /** Of the file; sizes of the layers and what they keep are added to it. */
+  /** Shape from the file; sizes and caches of the layers are added to it. */
   readonly shape: Shape;
   readonly layers: readonly HybridLayer[];
-  /** Names of norms without `.weight`, where they are not those of Llama. */
+  /** Names of norms without `.weight`, if they differ from those of Llama. */
   readonly ffnNorm?: string;
   readonly outputNorm?: string;
   readonly views?: ReadonlyMap<string, TensorView>;
 }
 
-/** A pre-norm decoder whose layers attend or keep a state; each has a gated feed-forward. */
+/** Builds a pre-norm decoder whose layers have attention or a recurrent state, each with a gated feed-forward. */
 export function buildHybrid(file: ModelFile, traits: HybridTraits): Graph {
   const { layers, ffnNorm = 'ffn_norm', outputNorm = 'output_norm' } = traits;
   const shape: Shape = {
@@ -45,7 +45,7 @@ export function buildHybrid(file: ModelFile, traits: HybridTraits): Graph {
   if (shape.perLayer?.every(({ heads }) => heads === 0)) {
     throw new ModelFileError(
       'unsupported_architecture',
-      `${file.name}: no layer attends, which is not supported`,
+      `${file.name}: no layer has attention, which is not supported`,
     );
   }
   const { width, vocabulary } = shape;

@@ -5,7 +5,7 @@ import { layerCount, shapeOf, wholeByLayer, wholeOf } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
-/** LFM2: layers without heads of keys are short convolutions between two gates; the others attend, with norms of heads. */
+/** LFM2: layers without key heads are gated short convolutions; the others have attention with head norms. */
 export const lfm2: Architecture = {
   async build(file) {
     const kvHeadsOf = wholeByLayer(file, 'attention.head_count_kv');
@@ -15,7 +15,7 @@ export const lfm2: Architecture = {
     const layers = kvHeads.map((own, layer) =>
       own > 0 ? attending(file, shape, layer, own) : convolving(file, shape, layer),
     );
-    // Converters have called the last norm by either name.
+    // Converters have used either name for the last norm.
     const outputNorm = file.tensors.has('output_norm.weight') ? 'output_norm' : 'token_embd_norm';
     return buildHybrid(file, { shape, layers, outputNorm });
   },

@@ -4,8 +4,8 @@ import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
 /**
- * Llama 1 to 3, Mistral, TinyLlama, SmolLM2: GGUF stores q and k permuted for interleaved RoPE pairs. A sliding window
- * counts where the file names one (Mistral 0.1).
+ * Llama 1 to 3, Mistral, TinyLlama, SmolLM2. GGUF stores q and k permuted for interleaved RoPE pairs. A sliding
+ * window applies where the file specifies one (Mistral 0.1).
  */
 export const llama: Architecture = {
   async build(file) {

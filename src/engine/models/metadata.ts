@@ -4,10 +4,10 @@ import type { Embedding, ExpertShape, Shape } from '../graph.ts';
 const keyOf = (file: ModelFile, key: string): string =>
   `${String(file.metadata.get('general.architecture'))}.${key}`;
 
-/** `<architecture>.<key>`, whatever it is. */
+/** Raw value of `<architecture>.<key>`. */
 export const fieldOf = (file: ModelFile, key: string) => file.metadata.get(keyOf(file, key));
 
-/** Reads `<architecture>.<key>` as a finite number; without a fallback a missing key is an error. */
+/** Reads `<architecture>.<key>` as a finite number. Without a fallback, a missing key is an error. */
 export function numberOf(file: ModelFile, key: string, fallback?: number): number {
   const value = fieldOf(file, key);
   const number = typeof value === 'bigint' ? Number(value) : value;
@@ -21,9 +21,9 @@ export function numberOf(file: ModelFile, key: string, fallback?: number): numbe
 }
 
 /**
- * Reads `<architecture>.<key>` as a whole number in a range, ends included.
- * @param fallback without one a missing key is an error
- * @param why the range is that, for the message
+ * Reads `<architecture>.<key>` as an integer in an inclusive range.
+ * @param fallback value for a missing key, which is an error otherwise
+ * @param why reason for the range, for the message
  * @throws ModelFileError `bad_metadata`
  */
 export function wholeOf(
@@ -41,14 +41,19 @@ export function wholeOf(
   );
 }
 
-/** Far more than any model has: what is written down for each layer costs many times the file's own bytes for it. */
+/**
+ * Far more than any model has. The limit exists because a graph layer takes much more memory than its bytes in the
+ * file.
+ */
 const mostLayers = 1 << 12;
 
-/** Layers of a file whose layers are not alike. @throws ModelFileError `bad_metadata` */
+/** Number of layers, for files whose layers differ. @throws ModelFileError `bad_metadata` */
 export const layerCount = (file: ModelFile): number =>
   wholeOf(file, 'block_count', [1, Math.min(file.tensors.size, mostLayers)]);
 
-/** Reads `<architecture>.attention.sliding_window`: positions that a token sees, 0 where the file names none. */
+/**
+ * Reads `<architecture>.attention.sliding_window`: number of positions that a token attends to, 0 when not specified.
+ */
 export function windowOf(file: ModelFile): number {
   const window = numberOf(file, 'attention.sliding_window', 0);
   if (Number.isInteger(window) && window >= 0) return window;
@@ -59,8 +64,8 @@ export function windowOf(file: ModelFile): number {
 }
 
 /**
- * Windows of the layers, 0 where one sees everything: only where the file lists which layers slide. Configurations of
- * models without windows name one as well.
+ * Sliding window of each layer, 0 for full attention: only where the file lists which layers use it. Configurations
+ * of models without windows specify a window size as well.
  */
 export function listedWindows(file: ModelFile): (layer: number) => number {
   const key = 'attention.sliding_window_pattern';
@@ -70,13 +75,14 @@ export function listedWindows(file: ModelFile): (layer: number) => number {
   return (layer) => (slides(layer) ? window : 0);
 }
 
-/** Reads `<architecture>.<key>` as a number; 0 stands for a key that is missing, as writers have it. */
+/** Reads `<architecture>.<key>` as a number. 0 counts as missing, because writers use it that way. */
 export const optionalNumber = (file: ModelFile, key: string): number | undefined =>
   numberOf(file, key, 0) || undefined;
 
 /**
- * Reads `<architecture>.<key>` as a value for each layer.
- * @param every where the file has none, or a number in place of the list: each `every`th layer is false, the others true
+ * Reads `<architecture>.<key>` as a boolean for each layer.
+ * @param every period used when the file has neither a list nor a number: each `every`th layer is false, the others
+ * true
  */
 export function patternOf(file: ModelFile, key: string, every: number): (layer: number) => boolean {
   const value = fieldOf(file, key);
@@ -98,8 +104,8 @@ export function patternOf(file: ModelFile, key: string, every: number): (layer: 
 }
 
 /**
- * Reads `<architecture>.<key>` as a whole number >= 0 of each layer: a list of them, or one for all.
- * @param fallback where the file has neither
+ * Reads `<architecture>.<key>` as an integer >= 0 for each layer: a list, or one number for all.
+ * @param fallback used when the file has neither
  */
 export function wholeByLayer(file: ModelFile, key: string, fallback?: number): (layer: number) => number {
   const value = fieldOf(file, key);
@@ -117,19 +123,19 @@ export function wholeByLayer(file: ModelFile, key: string, fallback?: number): (
   );
 }
 
-/** What the metadata of the llama family does not say in the same words for all of it. */
+/** Properties that the metadata of Llama-like models does not specify uniformly. */
 interface ShapeTraits extends Pick<Shape, 'ropes'> {
   readonly embeddingScale?: number;
   readonly sandwich?: boolean;
-  /** Of norms; by default that of RMS norms. */
+  /** Epsilon of norms; defaults to that of RMS norms. */
   readonly eps?: number;
   readonly embedding?: Embedding | undefined;
   readonly experts?: ExpertShape | undefined;
-  /** Of the layers with the most, where a file has a number for each. */
+  /** The maximum over all layers, when a file has a number for each. */
   readonly kvHeads?: number;
 }
 
-/** The shape as the llama family writes it down. */
+/** Reads the shape from the metadata keys of Llama-like models. */
 export function shapeOf(
   file: ModelFile,
   { ropes, embeddingScale = 1, sandwich = false, eps, embedding: end, experts, ...own }: ShapeTraits,
@@ -162,7 +168,7 @@ export function shapeOf(
   return shape;
 }
 
-/** What the kernels take for granted. @throws ModelFileError `bad_metadata` with all problems at once */
+/** Checks what the kernels require of a shape. @throws ModelFileError `bad_metadata` with all problems at once */
 export function checkShape(file: ModelFile, shape: Shape): void {
   const problems: string[] = [];
   const whole = (name: string, value: number) => {
@@ -170,7 +176,7 @@ export function checkShape(file: ModelFile, shape: Shape): void {
       problems.push(`${name} must be a whole number >= 1, got ${value}`);
   };
   whole('block_count', shape.layers);
-  // Before a graph of so many layers is written down: each has tensors of its own.
+  // Checked before a graph with this many layers is built: each layer has tensors of its own.
   if (shape.layers > file.tensors.size) {
     problems.push(`block_count ${shape.layers} is more than the ${file.tensors.size} tensors of the file`);
   } else if (shape.layers > mostLayers) {
@@ -195,7 +201,7 @@ export function checkShape(file: ModelFile, shape: Shape): void {
     const held = Math.fround(value);
     if (!(value > 0)) problems.push(`${name} must be above 0, got ${value}`);
     else if (held === 0 || held === Number.POSITIVE_INFINITY)
-      problems.push(`${name} must be a number that a float of 32 bits holds, got ${value}`);
+      problems.push(`${name} must fit a 32-bit float, got ${value}`);
   };
   above0('epsilon of norms', shape.eps);
   for (const { rotary, theta, scale, magnitude, factors, long } of shape.ropes) {
@@ -204,7 +210,7 @@ export function checkShape(file: ModelFile, shape: Shape): void {
     above0('rope.scaling.attn_factor', magnitude);
     if (long) above0('rope.scaling.original_context_length', long.beyond);
     if (factors?.some((one) => !(one > 0))) {
-      problems.push('the numbers of rope.scaling make divisors that are not above 0');
+      problems.push('the values of rope.scaling give frequency divisors that are not greater than 0');
     }
     if (rotary > 0 && rotary % 4 === 0 && rotary <= shape.headDim) continue;
     problems.push(`rope.dimension_count ${rotary} must be a multiple of 4, at most ${shape.headDim}`);
@@ -213,7 +219,10 @@ export function checkShape(file: ModelFile, shape: Shape): void {
     throw new ModelFileError('bad_metadata', `${file.name}: ${[...new Set(problems)].join('; ')}`);
 }
 
-/** Checks that the weights a graph names are there with the shapes it means; all problems at once. */
+/**
+ * Checks that the weights of a graph exist with the expected shapes. @throws ModelFileError `bad_tensors` with all
+ * problems at once
+ */
 export function requireTensors(file: ModelFile, expected: ReadonlyMap<string, readonly number[]>): void {
   const problems: string[] = [];
   for (const [name, shape] of expected) {

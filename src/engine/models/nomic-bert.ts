@@ -2,7 +2,7 @@ import { buildEncoder } from './encoder.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
-/** Nomic's BERT: rotary positions and a gated feed-forward. */
+/** Nomic BERT: rotary positions and a gated feed-forward. */
 export const nomicBert: Architecture = {
   build: async (file) => buildEncoder(file, { rope: await ropeOf(file, 'neox'), gated: true }),
 };

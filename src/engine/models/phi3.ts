@@ -4,8 +4,8 @@ import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
 /**
- * Phi 3, 3.5 and Phi 4 mini: q, k and v in one matrix, gate and up in another; parts of heads are rotated (Phi 4 mini),
- * by LongRoPE in files for long contexts. A window counts in all layers; 0 means none.
+ * Phi 3, 3.5 and Phi 4 mini: q, k and v in one matrix, gate and up in another; partially rotated heads (Phi 4 mini),
+ * with LongRoPE in files for long contexts. A sliding window applies to all layers; 0 means none.
  */
 export const phi3: Architecture = {
   async build(file) {

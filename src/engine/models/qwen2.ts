@@ -3,7 +3,7 @@ import { listedWindows } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
-/** Qwen 2 and 2.5: biases on q, k and v; a window in the layers that the file lists. */
+/** Qwen 2 and 2.5: biases on q, k and v; a sliding window in the layers that the file lists. */
 export const qwen2: Architecture = {
   async build(file) {
     const window = listedWindows(file);

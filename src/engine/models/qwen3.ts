@@ -3,7 +3,9 @@ import { listedWindows } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
-/** Qwen 3, dense: RMS norm of every head of q and k, no biases; a window in the layers that the file lists. */
+/**
+ * Qwen 3, dense: RMS norm of every head of q and k, no biases; a sliding window in the layers that the file lists.
+ */
 export const qwen3: Architecture = {
   async build(file) {
     const window = listedWindows(file);

@@ -10,9 +10,9 @@ import { ropeOf } from './rope.ts';
 import type { Tensors } from './tensors.ts';
 
 /**
- * Qwen 3.5, dense, text. Every fourth layer attends, with norms of heads, a rotation of a part of them and a gate of what
- * comes out; the others are gated delta rules behind a short convolution. Of several positions a token (images) text has
- * but one. Layers that predict further tokens (`nextn_predict_layers`, behind the others) are left out.
+ * Qwen 3.5, dense, text only. Every fourth layer has attention with head norms, partial rotation and an output gate;
+ * the others are gated delta rules after a short convolution. Text has only one of the several position ids of a
+ * token. Layers that predict further tokens (`nextn_predict_layers`, at the end) are left out.
  */
 export const qwen35: Architecture = {
   async build(file) {
@@ -32,7 +32,7 @@ export const qwen35: Architecture = {
 
 type Shape = ReturnType<typeof shapeOf>;
 
-/** Which layers do not attend: a list, or all but each so-many-eth. */
+/** Selects the layers with a recurrent state: from a list in the file, or all except every n-th layer. */
 function keepsState(file: ModelFile): (layer: number) => boolean {
   const listed = 'attention.recurrent_layers';
   if (fieldOf(file, listed) !== undefined) return patternOf(file, listed, 0);
@@ -41,7 +41,7 @@ function keepsState(file: ModelFile): (layer: number) => boolean {
 
 const queryName = (layer: number, part: 'query' | 'gate') => `blk.${layer}.attn_q.weight/${part}`;
 
-/** Of each head, rows of the query and rows of the gate, in one matrix. */
+/** Views of one matrix in which rows of query and gate alternate by head. */
 const viewsOfQuery = ({ headDim }: Shape, layer: number) =>
   new Map(
     (['query', 'gate'] as const).map((part, index): [string, TensorView] => [
@@ -81,7 +81,7 @@ function attending({ width, heads, kvHeads, headDim, feedForward }: Shape, layer
   };
 }
 
-/** Numbers of the delta rule, as the file has them. */
+/** Sizes of the delta rule from the metadata. */
 function deltaSizes(file: ModelFile) {
   const most = 1 << 10;
   const kernel = wholeOf(file, 'ssm.conv_kernel', [Math.min(...convLengths), Math.max(...convLengths)]);
@@ -111,7 +111,7 @@ function deltaLayer(file: ModelFile, { width, headDim, feedForward }: Shape, lay
   const channels = 2 * keyHeads * keyDim + values;
   const used = channels + values + 2 * valueHeads;
   return {
-    // The kernel reads rows by four elements.
+    // The kernel reads rows in groups of four elements.
     shape: { heads: 0, kvHeads: 0, headDim, feedForward, context: values, mixed: Math.ceil(used / 4) * 4 },
     caches: [
       { kind: 'state', floats: (kernel - 1) * channels },
@@ -146,7 +146,7 @@ function deltaLayer(file: ModelFile, { width, headDim, feedForward }: Shape, lay
   };
 }
 
-/** q, k and v, the gate, and beta and alpha, side by side. */
+/** Concatenates q, k and v, the gate, and beta and alpha. */
 function deltaInputs(
   g: GraphBuilder,
   tensors: Tensors,

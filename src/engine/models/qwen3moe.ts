@@ -4,7 +4,7 @@ import { listedWindows } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
-/** Qwen 3 with experts: as the dense one, but for the feed-forward, which some layers may still have dense. */
+/** Qwen 3 with experts: like the dense model except for the feed-forward, which may be dense in some layers. */
 export const qwen3moe: Architecture = {
   async build(file) {
     const window = listedWindows(file);

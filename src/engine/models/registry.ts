@@ -18,9 +18,9 @@ import { qwen35 } from './qwen35.ts';
 import { smollm3 } from './smollm3.ts';
 import { refuseUnsupported } from './unsupported.ts';
 
-/** `general.architecture` to the forward pass that it means. One file and one line each. */
+/** Builds the graph of an architecture; `general.architecture` selects it. Each has one file and one line below. */
 export interface Architecture {
-  /** Reads the numbers and weight names it needs from the file; throws `ModelFileError` for what is missing. */
+  /** Reads sizes and weight names from the file. @throws ModelFileError for missing or unsupported ones */
   build(file: ModelFile): Promise<Graph>;
 }
 
@@ -42,7 +42,7 @@ export const architectures: Readonly<Record<string, Architecture>> = {
   smollm3,
 };
 
-/** The forward pass of a model file. */
+/** Builds the graph of a model file. */
 export async function buildGraph(file: ModelFile): Promise<Graph> {
   const name = String(file.metadata.get('general.architecture') ?? '');
   const architecture = Object.hasOwn(architectures, name) ? architectures[name] : undefined;

@@ -1,16 +1,16 @@
-/** Rotary positions as metadata and tensors of a file describe them. */
+/** Reads rotary embeddings from metadata and tensors of a file. */
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import type { Rope } from '../graph.ts';
 import { elementsOf, readVector } from '../weights.ts';
 import { fieldOf, numberOf, optionalNumber } from './metadata.ts';
 
-/** No head is wider: what a file may say before it is held against its tensors. */
+/** Upper bound of a head's width, checked before the value is compared with the tensors. */
 const mostRotary = 1 << 16;
 const scalings = 'none, linear, yarn, longrope, and factors of Llama 3 in rope_freqs.weight';
 
 /**
- * The rotation of a model whose layers all have the same.
- * @param wholeYarn ends of YaRN's blend are whole pairs, where the file does not say
+ * The rotary embedding of a model whose layers share one.
+ * @param wholeYarn default of `yarn_truncate`: round the ends of YaRN's ramp to whole pairs
  */
 export async function ropeOf(
   file: ModelFile,
@@ -39,12 +39,15 @@ export async function ropeOf(
       factors: await factorsOf(file, 'rope_freqs.weight', rotary),
     };
   }
-  // Files from before the type was written down scale linearly where they have a factor.
+  // Older files without a type use linear scaling when they have a factor.
   const type = fieldOf(file, 'rope.scaling.type') ?? 'linear';
   if (type === 'none') return plain;
   if (type === 'linear') return { ...plain, scale: linearFactor(file) };
   if (type === 'yarn') return yarn(file, plain, wholeYarn);
-  const missing = type === 'longrope' ? `without its tensors 'rope_factors_short.weight' and '..._long'` : '';
+  const missing =
+    type === 'longrope'
+      ? `without the tensors 'rope_factors_short.weight' and 'rope_factors_long.weight'`
+      : '';
   throw new ModelFileError(
     'unsupported_rope',
     `${file.name}: RoPE scaling '${String(type)}' ${missing || 'is not supported'} (supported: ${scalings})`,
@@ -56,7 +59,7 @@ const linearFactor = (file: ModelFile): number =>
 
 async function factorsOf(file: ModelFile, name: string, rotary: number): Promise<Float32Array> {
   const length = elementsOf(file, name);
-  // Whatever else it is need not be read.
+  // A tensor of the wrong length is not read.
   const factors = length === rotary / 2 ? await readVector(file, name) : undefined;
   if (factors?.every((one) => one > 0)) return factors;
   throw new ModelFileError(
@@ -65,7 +68,7 @@ async function factorsOf(file: ModelFile, name: string, rotary: number): Promise
   );
 }
 
-/** LongRoPE: divisors for contexts up to the original length, and others for longer ones. */
+/** LongRoPE: one set of divisors for contexts up to the original length, another for longer ones. */
 async function longRope(file: ModelFile, plain: Rope): Promise<Rope> {
   const beyond = numberOf(file, 'rope.scaling.original_context_length');
   const stretch = numberOf(file, 'context_length') / beyond;
@@ -79,14 +82,14 @@ async function longRope(file: ModelFile, plain: Rope): Promise<Rope> {
 }
 
 /**
- * YaRN: pairs that turn often within the original context keep their frequency, slow ones are stretched by `factor`,
- * between the two a blend; written down as divisors.
+ * YaRN: pairs that rotate fast within the original context keep their frequency, slow ones are scaled by `factor`,
+ * and those between are interpolated. Expressed as divisors.
  */
 function yarn(file: ModelFile, plain: Rope, usual: boolean): Rope {
   const { theta, rotary } = plain;
   const factor = numberOf(file, 'rope.scaling.factor');
   const original = numberOf(file, 'rope.scaling.original_context_length', numberOf(file, 'context_length'));
-  /** The pair that turns so often within the original context. */
+  /** The pair that makes this many turns within the original context. */
   const pairTurning = (turns: number) =>
     (rotary * Math.log(original / (turns * 2 * Math.PI))) / (2 * Math.log(theta));
   const whole = (fieldOf(file, 'rope.scaling.yarn_truncate') ?? usual) !== false;

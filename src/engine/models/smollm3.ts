@@ -3,7 +3,7 @@ import { patternOf } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
-/** SmolLM3: as Llama, but positions turn nothing in every fourth layer. */
+/** SmolLM3: Llama without rotary positions in every fourth layer. */
 export const smollm3: Architecture = {
   async build(file) {
     const turns = patternOf(file, 'attention.rope_pattern', 4);

@@ -1,7 +1,7 @@
 import type { ModelFile } from '../formats/model-file.ts';
 import { requireTensors } from './metadata.ts';
 
-/** Names and shapes of the tensors that a forward pass is made of, collected while it is written down. */
+/** Collects names and shapes of the tensors that a graph uses while it is built, to check them at the end. */
 export class Tensors {
   readonly #file: ModelFile;
   readonly #expected = new Map<string, readonly number[]>();
@@ -14,7 +14,7 @@ export class Tensors {
     return this.#file.tensors.has(name);
   }
 
-  /** Rows of a matrix, 0 where the file has none. */
+  /** Number of rows of a matrix; 0 when the file does not have it. */
   rows(name: string): number {
     return this.#file.tensors.get(name)?.shape[0] ?? 0;
   }
@@ -29,24 +29,27 @@ export class Tensors {
     return name;
   }
 
-  /** The matrix `<part>.weight`, and a list of its bias or nothing. */
+  /** The matrix `<part>.weight`, and a list with its bias, if any. */
   linear(part: string, rows: number, columns: number): { weight: string; biases: readonly string[] } {
     const weight = this.matrix(`${part}.weight`, rows, columns);
     return { weight, biases: this.#isBiased(part) ? [this.vector(`${part}.bias`, rows)] : [] };
   }
 
-  /** The same where layers are not alike: biased where it has a bias itself. */
+  /** The same for layers that differ: biased when this layer has a bias. */
   ownLinear(part: string, rows: number, columns: number): { weight: string; biases: readonly string[] } {
     const weight = this.matrix(`${part}.weight`, rows, columns);
     return { weight, biases: this.has(`${part}.bias`) ? [this.vector(`${part}.bias`, rows)] : [] };
   }
 
-  /** The first layer stands for all: what it has, all must have. A bias of another one alone is not left out either. */
+  /**
+   * Biased when the first layer is, because all layers must be alike, or when this layer has a bias, so that none is
+   * ignored.
+   */
   #isBiased(part: string): boolean {
     return this.has(`${part.replace(/^blk\.\d+/, 'blk.0')}.bias`) || this.has(`${part}.bias`);
   }
 
-  /** The matrices `<part>.weight` of all experts, and a list of their biases or nothing. */
+  /** The matrix `<part>.weight` of all experts, and a list with their biases, if any. */
   experts(
     part: string,
     { count, rows, columns }: { count: number; rows: number; columns: number },
@@ -59,7 +62,7 @@ export class Tensors {
     return { weight, biases: [bias] };
   }
 
-  /** Matrices of one product: as parts of their own, or as one. */
+  /** Matrices of one product: separate tensors, or one merged tensor. */
   stacked(
     parts: readonly { part: string; rows: number }[],
     together: { part: string; is: boolean },
@@ -72,14 +75,14 @@ export class Tensors {
     return { weights: list.map(({ weight }) => weight), biases: list.flatMap(({ biases }) => biases) };
   }
 
-  /** Of a layer: three matrices, or `attn_qkv`. */
+  /** q, k and v of a layer: three matrices, or `attn_qkv`. */
   qkv(layer: number, rows: { q: number; k: number; v: number }, columns: number) {
     const name = (part: string) => `blk.${layer}.attn_${part}`;
     const parts = Object.entries(rows).map(([part, count]) => ({ part: name(part), rows: count }));
     return this.stacked(parts, { part: name('qkv'), is: this.has(`${name('qkv')}.weight`) }, columns);
   }
 
-  /** Of a layer: two matrices, or one of both with the rows of gate first (`ffn_up`). */
+  /** Gate and up of a layer: two matrices, or one with the rows of gate first (`ffn_up`). */
   gateUp(layer: number, rows: number, columns: number) {
     const name = (part: string) => `blk.${layer}.${part}`;
     const halves = ['ffn_gate', 'ffn_up'].map((part) => ({ part: name(part), rows }));
@@ -87,12 +90,12 @@ export class Tensors {
     return this.stacked(halves, { part: name('ffn_up'), is }, columns);
   }
 
-  /** The matrix that logits come from: the table of embeddings where the file has no other. */
+  /** The output projection: the embedding table when the file has no separate matrix. */
   output(rows: number, columns: number): string {
     return this.has('output.weight') ? this.matrix('output.weight', rows, columns) : 'token_embd.weight';
   }
 
-  /** Refuses a file that lacks what was named; all problems at once. */
+  /** Checks that the file has all named tensors. @throws ModelFileError `bad_tensors` with all problems at once */
   require(): void {
     requireTensors(this.#file, this.#expected);
   }

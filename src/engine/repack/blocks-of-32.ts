@@ -1,9 +1,13 @@
-/** Formats whose blocks of 32 columns have a scale each: quants in whole 16-byte words, all else apart. */
+/**
+ * Packers of formats whose blocks of 32 columns have their own scale. Quants are whole 16-byte words; scales are
+ * separate.
+ */
 import { packerOf, quadBits } from './packer.ts';
 
-// Quants that stay as they are go by eight bytes, written out: twice to four times as fast as loops over words.
+// Unchanged quants are copied eight bytes at a time with unrolled loops: two to four times as fast as loops over
+// words.
 
-/** Blocks of an f16 scale, then 32 bytes. */
+/** File block: f16 scale, 32 bytes. */
 export const packQ8 = packerOf(34, (raw, blocks, { quants, scales, phase }) => {
   const halves = new Uint16Array(scales.buffer);
   const eights = new BigUint64Array(quants.buffer);
@@ -16,7 +20,7 @@ export const packQ8 = packerOf(34, (raw, blocks, { quants, scales, phase }) => {
   }
 });
 
-/** Blocks of an f16 scale, then 16 bytes of nibbles: Q4_0 and IQ4_NL. */
+/** File block: f16 scale, 16 bytes of nibbles. For Q4_0 and IQ4_NL. */
 export const packQ4 = packerOf(18, (raw, blocks, { quants, scales, phase }) => {
   const halves = new Uint16Array(scales.buffer);
   const eights = new BigUint64Array(quants.buffer);
@@ -27,7 +31,7 @@ export const packQ4 = packerOf(18, (raw, blocks, { quants, scales, phase }) => {
   }
 });
 
-/** Blocks of a byte (the exponent), then 16 bytes of nibbles. */
+/** File block: one exponent byte, 16 bytes of nibbles. */
 export const packMxfp4 = packerOf(17, (raw, blocks, { quants, scales, phase }) => {
   const exponents = new Uint8Array(scales.buffer);
   const eights = new BigUint64Array(quants.buffer);
@@ -38,7 +42,7 @@ export const packMxfp4 = packerOf(17, (raw, blocks, { quants, scales, phase }) =
   }
 });
 
-/** Blocks of a word (Q4_1: f16 scale and minimum; MLC_Q4F32: f32 scale), then 16 bytes of nibbles. */
+/** File block: one word (Q4_1: f16 scale and minimum; MLC_Q4F32: f32 scale), 16 bytes of nibbles. */
 export const packWordThenNibbles = packerOf(20, (raw, blocks, { quants, scales }) => {
   const eights = new BigUint64Array(quants.buffer);
   for (let block = 0, at = 0; block < blocks; block++, at += 20) {
@@ -48,7 +52,10 @@ export const packWordThenNibbles = packerOf(20, (raw, blocks, { quants, scales }
   }
 });
 
-/** f16 scale, a high bit a column, nibbles. Two blocks share three words: high bits of either, both scales. */
+/**
+ * File block: f16 scale, one high bit for each column, nibbles. On the GPU, two blocks share three words: the high
+ * bits of each, and both scales.
+ */
 export const packQ5 = packerOf(22, (raw, blocks, { quants, scales, phase }) => {
   const halves = new Uint16Array(scales.buffer);
   for (let block = 0, at = 0; block < blocks; block++, at += 22) {
@@ -60,7 +67,7 @@ export const packQ5 = packerOf(22, (raw, blocks, { quants, scales, phase }) => {
   }
 });
 
-/** f16 scale and minimum, a high bit a column, nibbles. */
+/** File block: f16 scale and minimum, one high bit for each column, nibbles. */
 export const packQ5WithMinimum = packerOf(24, (raw, blocks, { quants, scales }) => {
   for (let block = 0, at = 0; block < blocks; block++, at += 24) {
     scales[2 * block] = quadBits(raw.getUint32(at + 4, true));

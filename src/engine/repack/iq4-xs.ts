@@ -1,9 +1,9 @@
-/** ggml's IQ4_XS: superblocks of 256 columns, whose nibbles stay as they are. A group of scales is a superblock. */
+/** ggml's IQ4_XS: superblocks of 256 columns with unchanged nibbles. A group of scales is a superblock. */
 import { packerOf } from './packer.ts';
 
 /**
- * File: f16 scale; the upper two bits of eight 6-bit scales (32 too much) in a u16; the lower four in 4 bytes; 128 bytes of
- * nibbles. Here the eight are bytes with a sign.
+ * File: f16 scale; the upper two bits of eight 6-bit scales (offset 32) in a u16; the lower four bits in 4 bytes; 128
+ * bytes of nibbles. On the GPU, the eight scales are signed bytes.
  */
 export const packIq4Xs = packerOf(136, (raw, blocks, { quants, scales }) => {
   const bytes = new Int8Array(scales.buffer);

@@ -1,10 +1,11 @@
 /**
- * ggml's K types: superblocks of 256 columns. Eight blocks of 32 columns each lie in a row here, where the file weaves
- * two or four of them into the same bytes; scales of 6 bits become bytes. A group of scales is a superblock.
+ * ggml's K types: superblocks of 256 columns. The file interleaves two or four blocks of 32 columns in the same
+ * bytes; the GPU layout stores the eight blocks consecutively. 6-bit scales become bytes. A group of scales is a
+ * superblock.
  */
 import { packerOf } from './packer.ts';
 
-/** 6-bit scales and minima of eight blocks in 12 bytes: a byte each, `scale | minimum << 8` two a word. */
+/** Unpacks the 6-bit scales and minima of eight blocks from 12 bytes: `scale | minimum << 8`, two pairs in a word. */
 function unpackPairs(raw: DataView, at: number, scales: Uint32Array, to: number): void {
   const low = raw.getUint32(at, true);
   const middle = raw.getUint32(at + 4, true);
@@ -22,7 +23,10 @@ function unpackPairs(raw: DataView, at: number, scales: Uint32Array, to: number)
   }
 }
 
-/** 32 bytes whose low nibbles are one block and high nibbles another, `apart` words behind: both in Q4_0's order. */
+/**
+ * Splits 32 bytes with one block in the low nibbles and another in the high nibbles into two blocks in Q4_0 order,
+ * `apart` words from each other.
+ */
 function splitNibbles(raw: DataView, at: number, quants: Uint32Array, to: number, apart: number): void {
   for (let w = 0; w < 4; w++) {
     const first = raw.getUint32(at + 4 * w, true); // columns 0-15 of both
@@ -32,7 +36,10 @@ function splitNibbles(raw: DataView, at: number, quants: Uint32Array, to: number
   }
 }
 
-/** 32 bytes of 2-bit values, four blocks in each byte: every block's lie in two words, those of quad j 2 j up. */
+/**
+ * Splits 32 bytes of 2-bit values of four interleaved blocks: each block becomes two words, with quad j shifted by 2
+ * j bits.
+ */
 function splitPairs(raw: DataView, at: number, out: Uint32Array, to: number): void {
   for (let half = 0; half < 2; half++) {
     const first = raw.getUint32(at + 16 * half, true);
@@ -50,7 +57,10 @@ function splitPairs(raw: DataView, at: number, out: Uint32Array, to: number): vo
   }
 }
 
-/** 32 bytes of a bit a block: a word a block, bit `8 k + j` that of column `4 j + k`. */
+/**
+ * Splits 32 bytes with one bit for each of eight blocks: one word for each block, with column `4 j + k` in bit `8 k +
+ * j`.
+ */
 function splitBits(raw: DataView, at: number, out: Uint32Array, to: number): void {
   for (let j = 0; j < 8; j++) {
     const quad = raw.getUint32(at + 4 * j, true);
@@ -60,7 +70,7 @@ function splitBits(raw: DataView, at: number, out: Uint32Array, to: number): voi
   }
 }
 
-/** File: 16 bytes of `scale | minimum << 4`, 64 of quants, f16 scale and minimum. */
+/** File: 16 bytes of `scale | minimum << 4`, 64 bytes of quants, f16 scale and minimum. */
 export const packQ2K = packerOf(84, (raw, blocks, { quants, scales }) => {
   for (let block = 0, at = 0; block < blocks; block++, at += 84) {
     const group = 5 * block;
@@ -71,7 +81,7 @@ export const packQ2K = packerOf(84, (raw, blocks, { quants, scales }) => {
   }
 });
 
-/** File: 32 bytes of high bits, 64 of quants, 16 scales of 6 bits (32 too much) in 12 bytes, f16 scale. */
+/** File: 32 bytes of high bits, 64 bytes of quants, 16 scales of 6 bits (offset 32) in 12 bytes, f16 scale. */
 export const packQ3K = packerOf(110, (raw, blocks, { quants, scales }) => {
   const bytes = new Int8Array(scales.buffer);
   for (let block = 0, at = 0; block < blocks; block++, at += 110) {
@@ -90,7 +100,7 @@ export const packQ3K = packerOf(110, (raw, blocks, { quants, scales }) => {
   }
 });
 
-/** File: f16 scale and minimum, 12 bytes of 6-bit scales and minima, 128 of nibbles. */
+/** File: f16 scale and minimum, 12 bytes of 6-bit scales and minima, 128 bytes of nibbles. */
 export const packQ4K = packerOf(144, (raw, blocks, { quants, scales }) => {
   for (let block = 0, at = 0; block < blocks; block++, at += 144) {
     scales[5 * block] = raw.getUint32(at, true);
@@ -99,7 +109,7 @@ export const packQ4K = packerOf(144, (raw, blocks, { quants, scales }) => {
   }
 });
 
-/** As Q4_K, with 32 bytes of high bits before the nibbles. */
+/** Like Q4_K, with 32 bytes of high bits before the nibbles. */
 export const packQ5K = packerOf(176, (raw, blocks, { quants, scales }) => {
   for (let block = 0, at = 0; block < blocks; block++, at += 176) {
     scales[13 * block] = raw.getUint32(at, true);
@@ -109,7 +119,7 @@ export const packQ5K = packerOf(176, (raw, blocks, { quants, scales }) => {
   }
 });
 
-/** File: 128 bytes of low nibbles, 64 of two high bits, 16 signed scales, f16 scale. */
+/** File: 128 bytes of low nibbles, 64 bytes of two high bits for each column, 16 signed scales, f16 scale. */
 export const packQ6K = packerOf(210, (raw, blocks, { quants, scales }) => {
   for (let block = 0, at = 0; block < blocks; block++, at += 210) {
     const group = 21 * block;
@@ -118,7 +128,7 @@ export const packQ6K = packerOf(210, (raw, blocks, { quants, scales }) => {
     for (let half = 0; half < 2; half++) {
       splitPairs(raw, at + 128 + 32 * half, scales, group + 5 + 8 * half);
       const to = 32 * block + 16 * half;
-      // Low nibbles of 32 bytes are block 0 of the half, high ones block 2; then 1 and 3.
+      // Low nibbles of 32 bytes belong to block 0 of the half and high nibbles to block 2; then to blocks 1 and 3.
       splitNibbles(raw, at + 64 * half, quants, to, 8);
       splitNibbles(raw, at + 64 * half + 32, quants, to + 4, 8);
     }

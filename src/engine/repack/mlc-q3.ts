@@ -1,14 +1,14 @@
 /**
- * MLC's 3-bit rows: groups of 40 columns, an f16 scale and four words of ten quants. Here quants are blocks of 32 columns
- * again: two low bits as the K types have them, the high bit apart. A group of scales is five blocks: four halves, then
- * five words of high bits.
+ * MLC's 3-bit rows: groups of 40 columns with an f16 scale and four words of ten quants. The GPU layout has blocks of
+ * 32 columns: two low bits as in the K types, and the high bit separately. A group of scales covers five blocks: four
+ * f16 scales, then five words of high bits.
  */
 import type { Packer } from './packer.ts';
 
 const groupBytes = 18;
 const groupColumns = 40;
 const wordsPerGroup = 7;
-/** Stands for zero: what fills the last block of a row. */
+/** Quant code of zero, which pads the last block of a row. */
 const zero = 3;
 
 export const packMlcQ3: Packer = (raw, { rows, columns }, { quants, scales }) => {

@@ -1,29 +1,32 @@
-/** Where blocks of a matrix go; all of it is zero before. */
+/** Zero-initialized target of packed blocks. */
 export interface Packed {
   readonly quants: Uint32Array<ArrayBuffer>;
   readonly scales: Uint32Array<ArrayBuffer>;
-  /** Blocks of the first group of scales that others have filled, or will fill. */
+  /** Number of blocks of the first group of scales that other calls fill. */
   readonly phase: number;
 }
 
-/** File encoding to GPU layout, `rows` of `columns`: the file's blocks lie one after the other, of any alignment. */
+/**
+ * Converts `rows` x `columns` weights from file encoding to GPU layout. The file's blocks are consecutive, of any
+ * alignment.
+ */
 export type Packer = (raw: DataView, extent: { rows: number; columns: number }, into: Packed) => void;
 
-/** A packer of formats whose rows are whole blocks of `blockBytes`, in the order of the file. */
+/** Creates a packer for formats whose rows are whole blocks of `blockBytes`, stored in file order. */
 export const packerOf =
   (blockBytes: number, pack: (raw: DataView, blocks: number, into: Packed) => void): Packer =>
   (raw, _extent, into) =>
     pack(raw, raw.byteLength / blockBytes, into);
 
-/** Bits 0 to 3 to the lowest bit of the four bytes of a word. */
+/** Spreads bits 0 to 3 to the lowest bits of the four bytes of a word. */
 const spread = Uint32Array.from(
   { length: 16 },
   (_, bits) => (bits & 1) | ((bits & 2) << 7) | ((bits & 4) << 14) | ((bits & 8) << 21),
 );
 
 /**
- * A bit a column (the first lowest) to the order of the GPU: bit `8 k + j` is that of column `4 j + k`, so that the four
- * of a quad come out of one shift.
+ * Converts bits in column order (first column lowest) to GPU order: bit `8 k + j` belongs to column `4 j + k`, so
+ * that one shift extracts the bits of four consecutive columns.
  */
 export function quadBits(bits: number): number {
   let word = 0;

@@ -32,7 +32,7 @@ beforeAll(async () => {
   harness = await kernelHarness();
 });
 
-/** Scores and sums are f32, the cache is compared as it was rounded; measured 6e-12 and 2e-5. */
+/** Scores and sums are f32, and the cache is compared after rounding; measured 6e-12 and 2e-5. */
 const tolerance = { nmse: 1e-10, maxAbs: 1e-4 };
 
 /** Tokens of one sequence at consecutive positions. */
@@ -47,17 +47,17 @@ interface Scene {
   kvHeads: number;
   headDim: number;
   runs: readonly Run[];
-  /** Scores grow with it. */
+  /** Magnitude of the scores. */
   size?: number;
-  /** Every token sees the whole of its run. */
+  /** Every token attends to its whole run. */
   bidirectional?: boolean;
-  /** Positions that a token sees. */
+  /** Number of positions that a token attends to. */
   window?: number;
-  /** A score of each head among those of its keys: of their size, and beyond both ends. */
+  /** An attention sink for each head: of the size of scores, and beyond both ends. */
   sinks?: Float32Array<ArrayBuffer>;
-  /** Of a variant that rotates: the heads of v are normalised, too. */
+  /** For a variant that rotates: the heads of v are normalized, too. */
   vNorm?: boolean;
-  /** Of a variant that rotates: the keys and values are another layer's, and all in the cache already. */
+  /** For a variant that rotates: keys and values belong to another layer and are all in the cache already. */
   readsOnly?: boolean;
 }
 
@@ -65,7 +65,7 @@ const eps = 1e-6;
 const theta = 10000;
 const rounded = (value: number) => numberFromF16(f16FromNumber(value));
 
-/** Of a variant that rotates: q and k come raw, and the token's own place in the cache is empty. */
+/** For a variant that rotates: q and k are raw, and the token's own position in the cache is empty. */
 function rotationOf(variant: AttentionVariant, kind: { rotary: number; gains: Float32Array }) {
   const { HEAD_DIM: headDim, NEOX, QK_NORM } = variant;
   const { rotary, gains } = kind;
@@ -87,7 +87,7 @@ function rotationOf(variant: AttentionVariant, kind: { rotary: number; gains: Fl
 }
 type Rotation = ReturnType<typeof rotationOf>;
 
-/** The inputs of a scene, and what the oracle says; [tokens, heads, headDim]. */
+/** The inputs of a scene and the oracle's output; [tokens, heads, headDim]. */
 function build(scene: Scene, seed: number, rotation?: Rotation) {
   const { heads, kvHeads, headDim, runs, size = 1, window = Number.POSITIVE_INFINITY } = scene;
   const { sinks } = scene;
@@ -99,7 +99,7 @@ function build(scene: Scene, seed: number, rotation?: Rotation) {
   const v = cache.poisoned();
   const tokens = runs.reduce((sum, run) => sum + run.count, 0);
   const stride = (heads + 2 * kvHeads) * headDim;
-  const qkv = new Float32Array(tokens * stride).fill(Number.NaN); // k and v of it are not for attention
+  const qkv = new Float32Array(tokens * stride).fill(Number.NaN); // attention must not read k and v of it
   const scale = headDim ** -0.5;
   const expected: number[] = [];
   const own: { slot: number; position: number; k: Float64Array; v: Float64Array }[] = [];
@@ -148,7 +148,7 @@ function build(scene: Scene, seed: number, rotation?: Rotation) {
     }
     row += count;
   }
-  // Pages that no query of a sequence sees hold NaN: whoever reads them shows it.
+  // Pages that no query of a sequence attends to hold NaN, so that reading them shows.
   for (const { slot, first } of runs) {
     const unseen = Math.floor(Math.max(0, first + 1 - window) / pageTokens) * pageTokens;
     for (const buffer of [k, v]) cache.spoil(buffer, slot, unseen);
@@ -156,7 +156,7 @@ function build(scene: Scene, seed: number, rotation?: Rotation) {
   return { cache, k, v, qkv, tokens, scale, expected, own };
 }
 
-/** Cuts runs into tiles of at most `tile` tokens. */
+/** Splits runs into tiles of at most `tile` tokens. */
 function tilesOf(runs: readonly Run[], tile: number, bidirectional = false): number[][] {
   const tiles: number[][] = [];
   let row = 0;
@@ -170,7 +170,7 @@ function tilesOf(runs: readonly Run[], tile: number, bidirectional = false): num
   return tiles;
 }
 
-/** A variant that rotates does so with all of a head, or with three quarters of it. */
+/** A variant that rotates is tested with a whole head and with three quarters of it. */
 function rotationFor(variant: AttentionVariant, seed: number) {
   if (!variant.ROPE) return {};
   const rotary = seed % 2 === 0 ? variant.HEAD_DIM : (variant.HEAD_DIM * 3) / 4;
@@ -178,7 +178,7 @@ function rotationFor(variant: AttentionVariant, seed: number) {
   return { rotation: rotationOf(variant, { rotary, gains }), rotary, gains };
 }
 
-/** The keys and values that the kernel wrote: the tokens' own, and no others. */
+/** Keys and values that the kernel wrote: those of the tokens, and no others. */
 function expectCache(
   out: Record<string, ArrayBuffer>,
   made: ReturnType<typeof build>,
@@ -192,7 +192,7 @@ function expectCache(
       one[part].forEach((value, index) => {
         const at = cache.at(one.slot, one.position, Math.floor(index / headDim)) + (index % headDim);
         written.add(at >> 1);
-        // A rounding apart at most: the oracle rounds from doubles.
+        // They differ by at most one rounding, because the oracle rounds from doubles.
         expect(Math.abs(numberFromF16(got[at] as number) - value)).toBeLessThan(
           2 ** -10 * Math.max(0.1, Math.abs(value)),
         );
@@ -308,7 +308,7 @@ async function runSplit(
     },
     rotation ? ['out', 'k_cache', 'v_cache'] : ['out'],
   );
-  // A token writes the splits that it can see, and no others.
+  // A token writes the splits that it attends to, and no others.
   expectUntouched(
     partial['out'] as ArrayBuffer,
     before,
@@ -354,12 +354,12 @@ function expectRows(
   expectUntouched(out, before, (word) => word < made.tokens * stride && word % stride < width, 'context');
 }
 
-/** Single tokens whose context is as long as is awkward: the position is one less. */
+/** Single tokens with awkward context lengths; the position is one less. */
 const contexts = [1, 2, 31, 32, 33, 511, 512, 513, 1025];
 const single = (...lengths: number[]): Run[] =>
   lengths.map((length, slot) => ({ slot, first: length - 1, count: 1 }));
 
-/** Prompts in one step, some behind what is cached already, and tiles that are not full. */
+/** Prompts in one step, some after a cached prefix, and partial tiles. */
 const prompts: Run[] = [
   { slot: 1, first: 0, count: 11 },
   { slot: 0, first: 29, count: 5 },
@@ -367,7 +367,7 @@ const prompts: Run[] = [
   { slot: 2, first: 64, count: 1 },
 ];
 
-/** Whole sequences of one step, where tokens also see what comes after them. */
+/** Whole sequences of one step with bidirectional attention. */
 const wholes: Run[] = [
   { slot: 1, first: 0, count: 11 },
   { slot: 0, first: 0, count: 1 },
@@ -375,10 +375,10 @@ const wholes: Run[] = [
   { slot: 2, first: 0, count: 32 },
 ];
 
-/** Heads that make the variant's group; twice as many where that can be. */
+/** Heads for the variant's group; twice as many where possible. */
 const headsOf = (variant: AttentionVariant) => ({ heads: variant.GROUP * 2, kvHeads: 2 });
 
-/** Some as large as scores, one that takes next to nothing of the softmax, and one that takes nearly all of it. */
+/** Some as large as scores, one with almost no share of the softmax, and one with almost all of it. */
 function sinksOf(heads: number): Float32Array<ArrayBuffer> {
   const sinks = randomValues(heads, random(77), 2);
   sinks[1] = -60;
@@ -386,7 +386,7 @@ function sinksOf(heads: number): Float32Array<ArrayBuffer> {
   return sinks;
 }
 
-/** @param sinks of the heads; a split variant leaves them to the kernel that joins the splits */
+/** @param sinks of the heads; a split variant leaves them to the kernel that combines the splits */
 async function runVariant(
   variant: AttentionVariant,
   model: { heads: number; kvHeads: number },
@@ -403,7 +403,7 @@ async function runVariant(
     }
     if (!variant.WINDOW) await runWhole(variant, { ...both, runs: [{ slot: 0, first: 0, count: 301 }] }, 9);
   } else if (variant.WINDOW) {
-    // Narrower than a tile, as wide as a page and a little more, and across splits.
+    // Smaller than a tile, about as wide as a page, and across splits.
     for (const [index, window] of [5, 32, 33, 600].entries()) {
       const own = { ...scene, window };
       if (variant.WIDE) await runWhole(variant, { ...own, runs: prompts }, 20 + index);
@@ -421,13 +421,13 @@ async function runVariant(
     await runSplit(variant, { ...scene, runs: single(100, 1, 64, 65) }, 64, 5);
   } else {
     await runWhole(variant, { ...scene, runs: single(...contexts) }, 6);
-    // Scores of some hundreds: e^score leaves f32 unless the greatest is taken off first.
+    // Scores of several hundred: e^score overflows f32 unless the maximum is subtracted first.
     await runWhole(variant, { ...scene, runs: single(40, 70), size: 100 }, 7);
   }
   if (variant.ROPE) await runAsGemma(variant, scene);
 }
 
-/** Values are normalised as well, and layers without keys and values of their own rotate queries alone. */
+/** Values are normalized as well, and layers that share keys rotate queries only. */
 async function runAsGemma(
   variant: AttentionVariant,
   scene: Pick<Scene, 'heads' | 'kvHeads' | 'headDim' | 'sinks'>,
@@ -452,7 +452,7 @@ describe('attention equals the oracle', () => {
   }
 });
 
-describe('attention as the engine chooses it on this adapter equals the oracle', () => {
+describe('attention as the engine selects it for this adapter equals the oracle', () => {
   const [whole, wide, split] = [{}, { wide: true }, { split: true }];
   const both = { wide: true, bidirectional: true };
   const near = { ...both, window: true };

@@ -28,7 +28,7 @@ interface Heads {
   readonly valueDim: number;
 }
 
-/** Texts go in by steps; what comes out of each row, and the states at the end. */
+/** Processes texts in steps; returns the output of each row and the final states. */
 async function run(
   variant: DeltaNetVariant,
   { keyHeads, valueHeads, valueDim }: Heads,
@@ -38,10 +38,10 @@ async function run(
 ) {
   const width = texts[0]?.width as number;
   const values = valueHeads * valueDim;
-  // Rows of the result lie further apart than they are long.
+  // Rows of the result have padding between them.
   const outStride = values + 3;
   const floats = valueHeads * variant.KEY * valueDim;
-  // What lies in a state before the first token is nobody's.
+  // The state before the first token is undefined.
   let state = poisoned((texts.length + 1) * floats);
   const outs = texts.map(({ out }) => new Float32Array(out.length));
   for (const spans of steps) {
@@ -84,7 +84,7 @@ async function run(
 
 describe('delta_net equals the oracle', () => {
   for (const variant of deltaNet.variants) {
-    it(`${variantName(variant)}: texts in pieces beside each other, from any step on`, async () => {
+    it(`${variantName(variant)}: texts in chunks together with others, from any step on`, async () => {
       if (!harness.supports(variant)) return;
       const seed = variant.KEY * 100 + variant.LANES;
       const next = random(seed);
@@ -117,7 +117,7 @@ describe('delta_net equals the oracle', () => {
       }
     });
 
-    it(`${variantName(variant)}: the same bits whatever pieces a text comes in`, async () => {
+    it(`${variantName(variant)}: the same bits for any chunks of a text`, async () => {
       if (!harness.supports(variant)) return;
       const next = random(variant.KEY);
       const heads = { keyHeads: 2, valueHeads: 4, valueDim: 32 };

@@ -20,7 +20,7 @@ beforeAll(async () => {
   harness = await kernelHarness();
 });
 
-/** Blocks with a minimum: code * scale - minimum is rounded once by a kernel, and twice by the formats' decoders. */
+/** Blocks with a minimum: a kernel rounds code * scale - minimum once, the formats' decoders twice. */
 const roundedOnce: readonly WeightType[] = ['Q4_1', 'Q5_1', 'Q2_K', 'Q4_K', 'Q5_K'];
 
 function expectRows(type: WeightType, got: Float32Array, expected: Float32Array): void {
@@ -28,7 +28,7 @@ function expectRows(type: WeightType, got: Float32Array, expected: Float32Array)
   else expectClose(got, expected, { nmse: 1e-14, maxAbs: 1e-6 }, type);
 }
 
-/** Every nibble in the low and in the high half of 16 bytes, in an order of its own for each `turn`. */
+/** Every nibble in the low and the high half of 16 bytes, in a different order for each `turn`. */
 const allPairs = (turn: number): number[] =>
   Array.from({ length: 16 }, (_, i) => ((i * 7 + turn) & 15) | (((i * 5 + 3 * turn) & 15) << 4));
 
@@ -70,7 +70,7 @@ function table(type: WeightType, rows: number, columns: number, seed: number, si
   };
 }
 
-/** Runs one part of a table over the tokens; y is what it finds and leaves. */
+/** Runs one part of a table over the tokens; y contains previous values and keeps those of other parts. */
 async function runPart(
   from: Table,
   input: {
@@ -126,7 +126,7 @@ describe('embed equals the oracle', () => {
         { rows: 1, columns: 32, ids: [0] },
         { rows: 57, columns: 992, ids: [56, 0, 3, 3, 55] },
         { rows: 300, columns: 160, ids: Array.from({ length: 33 }, (_, t) => (t * 97) % 300) },
-      ])('to the last bit: $rows x $columns', async ({ rows, columns: least, ids }) => {
+      ])('bit for bit: $rows x $columns', async ({ rows, columns: least, ids }) => {
         const columns = wholeColumns(type, least);
         const from = table(type, rows, columns, rows);
         const before = poisoned((ids.length + 2) * columns);
@@ -147,7 +147,7 @@ describe('embed equals the oracle', () => {
       });
 
       it.each([4, 8, 16, 32])(
-        'prepares the next norm: its gain, and the squares of %i columns each',
+        'prepares the next norm: its weight, and the squares of %i columns each',
         async (part) => {
           const [columns, ids] = [wholeColumns(type, 96), [3, 0, 4]];
           const from = table(type, 5, columns, 4);
@@ -177,7 +177,7 @@ describe('embed equals the oracle', () => {
         },
       );
 
-      it('a table in parts: each fills the rows of its own tokens and leaves the others alone', async () => {
+      it('a table in parts: each part fills the rows of its own tokens and leaves the others unchanged', async () => {
         const [rows, columns, split] = [50, wholeColumns(type, 64), 19];
         const ids = [18, 19, 49, 0, 20, feedback, feedback];
         const slots = [0, 0, 0, 0, 0, 1, 2];
@@ -206,7 +206,7 @@ describe('embed equals the oracle', () => {
     });
   }
 
-  it('a feedback id is the token that the slot drew last', async () => {
+  it('a feedback id is the token that the slot sampled last', async () => {
     const from = table('Q8_0', 20, 32, 5);
     const y = await runPart(from, {
       ids: [feedback, 3, feedback],
@@ -221,8 +221,8 @@ describe('embed equals the oracle', () => {
     }
   });
 
-  it('reads MXFP4 under every kind of exponent', async () => {
-    // From the least whose half is normal to the greatest whose numbers are all finite.
+  it('decodes MXFP4 with every kind of exponent', async () => {
+    // From the smallest exponent whose half is normal to the largest whose values are all finite.
     const exponents = [2, 3, 64, 126, 127, 128, 200, 252];
     const raw = Uint8Array.from(exponents.flatMap((exponent, row) => [exponent, ...allPairs(row)]));
     const columns = 32;
@@ -237,9 +237,9 @@ describe('embed equals the oracle', () => {
     expect(new Float32Array(y, 0, values.length)).toEqual(values);
   });
 
-  // A K type's scale is divided by 63 and more, so that of common weights is as small.
+  // A K type's scale is divided by 63 or more, so that of common weights is as small.
   it.each(types.filter((type) => !['F32', 'BF16', 'MXFP4', 'MLC_Q4F32'].includes(type)))(
-    'keeps tiny weights: %s with subnormal halves',
+    'keeps tiny weights: %s with subnormal f16 scales',
     async (type) => {
       const columns = wholeColumns(type, 32);
       const from = table(type, 3, columns, 6, type === 'Q6_K' || type === 'IQ4_XS' ? 2e-4 : 2e-5);

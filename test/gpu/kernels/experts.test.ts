@@ -47,7 +47,7 @@ interface Routing {
   readonly used: number;
 }
 
-/** Experts and shares as the GPU wrote them, poison behind them. */
+/** Experts and shares as written by the GPU, with poison after them. */
 async function routed(
   logits: Float32Array<ArrayBuffer>,
   { tokens, experts, used }: Routing,
@@ -84,7 +84,7 @@ const sizes = fc
   .map(({ wanted, ...one }) => ({ ...one, used: Math.min(wanted, one.experts) }));
 
 describe('route.wgsl', () => {
-  it('chooses and shares as the oracle does, whatever the sizes', async () => {
+  it('selects experts and computes shares like the oracle, for any sizes', async () => {
     const settings = fc.record({ ofAll: fc.boolean(), scale: fc.constantFrom(1, 2.5) });
     await fc.assert(
       fc.asyncProperty(sizes, settings, async (shape, how) => {
@@ -99,19 +99,19 @@ describe('route.wgsl', () => {
     );
   });
 
-  it('has room for the most experts there may be', async () => {
+  it('supports the maximum number of experts', async () => {
     const shape = { tokens: 3, experts: mostExperts, used: mostUsed };
     const logits = randomValues(3 * mostExperts, random(5), 3);
     expect((await routed(logits, shape)).chosen).toEqual(referenceRoute(logits, shape).chosen);
   });
 
-  it('takes the first of equals; both zeros are equal', async () => {
+  it('selects the first of equal logits; both zeros are equal', async () => {
     const shape = { tokens: 2, experts: 6, used: 3 };
     const logits = Float32Array.from([1, 2, 2, 1, 2, 2, -0, -1, 0, -0, -3, 0]);
     expect([...(await routed(logits, shape)).chosen]).toEqual([1, 2, 4, 0, 2, 3]);
   });
 
-  it('takes what is no number last, and infinities in their order', async () => {
+  it('orders NaN last, and infinities correctly', async () => {
     const { NaN: none, POSITIVE_INFINITY: most, NEGATIVE_INFINITY: least } = Number;
     const rows = [
       [none, 1, none, -5],
@@ -124,7 +124,7 @@ describe('route.wgsl', () => {
   });
 
   it.each([false, true])(
-    'shares no number where an expert has none, chosen or not; of all: %s',
+    'gives NaN shares when an expert has a NaN logit, selected or not; of all: %s',
     async (ofAll) => {
       const shape = { tokens: 2, experts: 4, used: 2 };
       const logits = Float32Array.of(1, 2, Number.NaN, 3, 1, 2, 0, 3);
@@ -139,7 +139,7 @@ describe('route.wgsl', () => {
     },
   );
 
-  it('gives a token the same experts and shares whoever is beside it', async () => {
+  it('gives a token the same experts and shares with any other tokens', async () => {
     const shape = { tokens: 9, experts: 33, used: 5 };
     const logits = randomValues(9 * 33, random(11), 3);
     const together = await routed(logits, shape);
@@ -237,7 +237,7 @@ interface Case extends Routing {
   readonly held?: { readonly first: number; readonly count: number };
 }
 
-/** What a variant makes of a case: its pairs, the counters, and what the oracle says. */
+/** The output of a variant for a case: its pairs and counters, and the oracle's. */
 async function runCase(
   kernel: Kernel<Variant, ExpertParams>,
   variant: ExpertVariant,
@@ -294,7 +294,7 @@ async function runCase(
     },
     ['y', 'computed'],
   );
-  // Experts that these weights do not hold are zeros nobody looks at.
+  // Experts that these weights do not hold are zeros and are not read.
   const weight = new Float64Array(experts * rows * columns);
   weight.set(held, first * rows * columns);
   const product = reference(x, weight, chosen, {
@@ -344,7 +344,7 @@ const cases: readonly Case[] = [
 /** Formats that every variant is run in. */
 const thorough = ['f32', 'q8_0', 'q4_0', 'q6_k'];
 
-/** For the others, which differ in nothing but how a block is read: one for few tokens and one for many. */
+/** For the other formats, which only differ in how a block is read: one variant for few tokens and one for many. */
 const isSample = ({ FORMAT, COLS, F16 }: ExpertVariant): boolean =>
   thorough.includes(FORMAT) || (COLS !== 4 && F16 !== false);
 
@@ -360,7 +360,7 @@ for (const kernel of [erased(expertMatmul), erased(expertMatvec), erased(expertT
   });
 }
 
-describe('products with experts, whatever the sizes', () => {
+describe('products with experts, for any sizes', () => {
   for (const kernel of [erased(expertMatmul), erased(expertMatvec), erased(expertTile)]) {
     it(kernel.source, async () => {
       const variants = (kernel.variants as readonly ExpertVariant[]).filter(
@@ -404,7 +404,7 @@ describe('products with experts, whatever the sizes', () => {
   }
 
   it.each([erased(expertMatmul), erased(expertMatvec)])(
-    'a pair has the same bits whatever tiles it is in: $source',
+    'a pair has the same bits in any tile: $source',
     async (kernel) => {
       for (const FORMAT of thorough) {
         const variants = (kernel.variants as readonly ExpertVariant[]).filter(

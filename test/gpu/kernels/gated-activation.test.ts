@@ -29,7 +29,7 @@ describe('gated_activation equals the oracle', () => {
       `${variantName(variant)}: $tokens x $columns, rows of $stride`,
       async ({ tokens, columns, stride }) => {
         const next = random(columns);
-        // Gates far out on both sides, where e^-x leaves f32.
+        // Gates far out on both sides, where e^-x overflows f32.
         const gate = randomValues(tokens * columns, next, 8).map((value, i) =>
           i % 11 === 3 ? value * 20 : value,
         );

@@ -25,7 +25,7 @@ const columnsOf = (rows: Float32Array, stride: number, first: number, count: num
     return rows[Math.floor(i / count) * stride + first + (i % count)] as number;
   });
 
-/** Gates far out on both sides, where e^-x leaves f32. */
+/** Gates far out on both sides, where e^-x overflows f32. */
 const gates = (count: number, next: () => number) =>
   randomValues(count, next, 8).map((value, i) => (i % 11 === 3 ? value * 20 : value));
 

@@ -44,7 +44,7 @@ describe('gelu', () => {
     await run(y, shape);
   });
 
-  it('is right from one end of its bend to the other, and beyond', async () => {
+  it('is correct over its whole curve and beyond', async () => {
     const columns = 4096;
     const y = Float32Array.from({ length: columns }, (_, i) => (i - columns / 2) / 200);
     await run(y, { tokens: 1, columns, stride: columns });
@@ -63,7 +63,7 @@ describe('gelu', () => {
     );
   });
 
-  it('is not the approximation by tanh', () => {
+  it('is not the tanh approximation', () => {
     const at = 2.2;
     const tanh = 0.5 * at * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (at + 0.044715 * at ** 3)));
     expect(Math.abs(reference(Float64Array.of(at))[0]! - tanh)).toBeGreaterThan(1e-4);

@@ -22,7 +22,7 @@ interface Rows {
   tokens: number;
   columns: number;
   size?: number;
-  /** Added to every element: the mean that must vanish. */
+  /** Added to every element: the mean, which must cancel out. */
   around?: number;
   eps?: number;
 }
@@ -58,17 +58,17 @@ describe('layer_norm equals the oracle', () => {
       await run(variant, { tokens: 1, columns: 32 }, 2);
       await run(variant, { tokens: 57, columns: 1001 }, 3);
       await run(variant, { tokens: 2, columns: 4096 }, 4);
-      // eps is what keeps these apart from a division by zero.
+      // Only eps keeps these from a division by zero.
       await run(variant, { tokens: 3, columns: 64, size: 0, eps: 1e-5 }, 5);
       await run(variant, { tokens: 3, columns: 64, size: 1e-3, eps: 1e-2 }, 6);
-      // A sum of squares less the square of the sum would have no digit left.
+      // A sum of squares minus the square of the sum would lose every digit.
       await run(variant, { tokens: 3, columns: 256, around: 64, size: 1 }, 7);
     });
   }
 });
 
 describe('the variant of this adapter', () => {
-  it('is one it can run', async () => {
+  it('is supported by it', async () => {
     await run(chooseLayerNorm(harness.gpu.caps), { tokens: 5, columns: 384 }, 8);
   });
 });

@@ -20,11 +20,11 @@ beforeAll(async () => {
 type Variant = (typeof logprobs.variants)[number];
 
 interface Row {
-  /** The token whose log probability is wanted. */
+  /** The token whose log probability is requested. */
   token: number;
-  /** Undefined: nothing is wanted of this row. */
+  /** Undefined: nothing is requested for this row. */
   likeliest?: number;
-  /** The token stands in the record, not among the results. */
+  /** The token is in the record, not among the results. */
   scored?: boolean;
 }
 
@@ -65,8 +65,8 @@ async function run(variant: Variant, logits: Float32Array<ArrayBuffer>, rows: re
 }
 
 /**
- * Two logarithms and exponentials of f32 by WGSL's rules, and a sum whose terms round: about 1e-6, and for a hundred
- * thousand terms on one thread's share some more.
+ * Two logarithms and exponentials of f32 under WGSL's rules, and a sum whose terms round: about 1e-6, and somewhat
+ * more for a hundred thousand terms in one thread.
  */
 const tolerance = 2e-5;
 
@@ -103,7 +103,7 @@ for (const variant of logprobs.variants) {
       }
     });
 
-    it('equal logits come in the order of their ids, wherever they stand', async () => {
+    it('equal logits are listed in the order of their ids, at any position', async () => {
       const vocabulary = 1000;
       const logits = new Float32Array(3 * vocabulary).fill(-2);
       const ties = [999, 640, 64, 0, 700, 5, 261];
@@ -119,7 +119,7 @@ for (const variant of logprobs.variants) {
       expect(ids[2]).toEqual(Array.from({ length: mostLikely }, (_, id) => id));
     });
 
-    it('a token that is certain has log probability 0, and one that is impossible a very small one', async () => {
+    it('a certain token has log probability 0, and an impossible one a very small one', async () => {
       const logits = new Float32Array(2 * 40).fill(-500);
       logits[3] = 500;
       logits[43] = 500;
@@ -137,12 +137,12 @@ for (const variant of logprobs.variants) {
       });
     });
 
-    it('finds nothing where the logits are no numbers', async () => {
+    it('reports nothing when the logits are NaN', async () => {
       const words = await run(variant, new Float32Array(40).fill(Number.NaN), [{ token: 3, likeliest: 0 }]);
       expect(readLogprobs(words, 0)).toEqual({ logprob: Number.NaN, top: [] });
     });
 
-    it('does nothing in a step that does not want any', async () => {
+    it('does nothing in a step without requests for it', async () => {
       await run(variant, new Float32Array(40), [{ token: 3, likeliest: 3 }], false);
     });
   });

@@ -52,18 +52,18 @@ interface Case {
   offset?: number;
   normIn?: boolean;
   normOut?: boolean;
-  /** Of the activations. */
+  /** Magnitude of the activations. */
   size?: number;
   /** Half of the rows are gate, half are up. */
   gated?: boolean;
-  /** With `gated`: GELU by tanh in place of silu. */
+  /** With `gated`: GELU (tanh) instead of silu. */
   geluTanh?: boolean;
-  /** Of the results. */
+  /** Factor of the results. */
   scale?: number;
 }
 
 const eps = 1e-5;
-/** Rows whose squares a kernel adds up together. */
+/** Number of rows whose squares a kernel sums together. */
 const partOf = (variant: Variant): number => (variant['WG'] === undefined ? 4 : Number(variant['LANES']));
 
 async function runCase<V extends Variant>(
@@ -87,7 +87,7 @@ async function runCase<V extends Variant>(
   const weight = dequantizeRows(type, raw, { rows, columns });
   const { quants, scales } = repack(type, raw, rows, columns);
   const x = randomValues(tokens * columns, next, size);
-  // Rows are padded to blocks with zeros; rows past the last token hold rubbish that must not matter.
+  // Rows are padded to blocks with zeros; rows after the last token hold garbage that must not matter.
   const paddedTokens = Math.ceil(tokens / columnsAtOnce) * columnsAtOnce;
   const given = new Float32Array(paddedTokens * padded).fill(1e30);
   for (let t = 0; t < tokens; t++) {
@@ -99,7 +99,7 @@ async function runCase<V extends Variant>(
   const y = poisoned((tokens + 2) * stride);
   if (add)
     for (let t = 0; t < tokens; t++) y.set(before.subarray(t * rows, (t + 1) * rows), t * stride + offset);
-  // What the writer of a normalised row leaves: the row by its gain, and its squares in parts.
+  // The output of the kernel that prepares a norm: the row times its weight, and its squares in parts.
   const normGain = randomValues(columns, next);
   const part = partOf(variant);
   const widthOfNorm = normIn ? columns : rows;
@@ -147,7 +147,7 @@ async function runCase<V extends Variant>(
         many: 1024,
         scale,
       },
-      // Rows of the other kind would be written too far if they were taken.
+      // If a kernel used the other kind of rows, it would write too far.
       dims: sampled ? { tokens: tokens + 2, samples: tokens } : { tokens, samples: tokens + 2 },
       buffers: {
         quants,
@@ -176,16 +176,16 @@ async function runCase<V extends Variant>(
     for (const value of got.subarray(t * stride + offset, t * stride + offset + outputs)) rowsGot.push(value);
   }
   // f16 tiles round weights and activations to 11 bits.
-  // 8 bits are off by up to half a part in 127 of a block's greatest value: (3 rms / 127)^2 / 12 of the power.
+  // 8 bits are off by up to half of 1/127 of a block's maximum: (3 rms / 127)^2 / 12 of the power.
   const plain = int8
     ? { nmse: 5e-5, maxAbs: 0.5 }
     : variant['F16']
       ? { nmse: 1e-6, maxAbs: 0.1 }
       : { nmse: 1e-10, maxAbs: 1e-3 };
-  // A gated result is a product of two such sums, some hundreds large.
+  // A gated result is a product of two such sums, some of several hundred.
   const tolerance = gated ? { nmse: plain.nmse * 2, maxAbs: plain.maxAbs * 20 } : plain;
   expectClose(rowsGot, expected, tolerance, variantName(variant));
-  // Nothing is written beside or below the result.
+  // Nothing is written next to or after the result.
   const words = new Uint32Array(out['y'] as ArrayBuffer);
   const outside = [...words].filter((_, index) => {
     const t = Math.floor(index / stride);
@@ -232,7 +232,7 @@ function halves(rows: ArrayLike<number>, tokens: number, width: number, activati
   }).flat();
 }
 
-/** Cases of a variant that has its flags from the compiler: those flags, and no others. */
+/** Cases of a variant that has its flags as constants: those flags, and no others. */
 function fixedCases(flags: number): Case[] {
   const has = (flag: number) => (flags & flag) !== 0;
   const asked = {
@@ -255,14 +255,14 @@ function fixedCases(flags: number): Case[] {
 /** Formats that every variant is run in. */
 const thorough = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'];
 
-/** For the others, which differ in nothing but how a block is read: few tokens and many of each kernel. */
+/** For the other formats, which only differ in how a block is read: few tokens and many for each kernel. */
 function isSample({ FORMAT, COLS, ROWS, WG, TILE, F16, FLAGS = 0 }: Variant): boolean {
   if (thorough.includes(String(FORMAT))) return true;
   if (COLS === undefined) return TILE === undefined || (TILE === 64) === F16;
   return FLAGS === 0 && (COLS === 8 ? ROWS === 4 : COLS === 1 && (ROWS === 2 || WG === undefined));
 }
 
-/** What is done with the sums does not depend on the format: the flags are tried in one of them. */
+/** What happens to the sums does not depend on the format, so the flags are tested with one. */
 const worthRunning = (variant: Variant): boolean =>
   isSample(variant) &&
   (!variant['FLAGS'] || variant['FORMAT'] === 'q8_0' || variant['FLAGS'] === matmulFlags.bias);
@@ -283,20 +283,20 @@ function casesFor(variant: Variant): Case[] {
           { tokens: width + 1, rows: 130, columns: 64, add: true },
           { tokens: 2 * width, rows: 33, columns: 160, bias: true, stride: 40, offset: 4 },
         ];
-  // Norms are joined by subgroup sums, or by a tile's own threads.
+  // Norms are fused through subgroup sums, or through a tile's own threads.
   if (variant['SUBGROUPS'] !== false) {
     cases.push({ tokens: width === 1 ? 1 : width + 1, rows: 57, columns: 64, add: true, normOut: true });
     cases.push({ tokens: width === 1 ? 1 : 3, rows: 40, columns: 96, bias: true, normOut: true });
     cases.push({ tokens: width === 1 ? 1 : width + 2, rows: 45, columns: 160, bias: true, normIn: true });
     cases.push({ tokens: width === 1 ? 1 : 3, rows: 86, columns: 64, normIn: true, gated: true });
-    // Some models' rows are too large for f16 before their norm.
+    // Rows of some models exceed f16 before their norm.
     cases.push({ tokens: width === 1 ? 1 : 3, rows: 40, columns: 64, normIn: true, size: 1e5 });
   }
   cases.push({ tokens: width === 1 ? 1 : width + 1, rows: 2 * 131, columns: 64, gated: true, stride: 140 });
   const odd = { tokens: width === 1 ? 1 : 3, columns: 64 };
   cases.push({ ...odd, rows: 86, gated: true, geluTanh: true });
   cases.push({ ...odd, rows: 45, bias: true, add: true, scale: -0.22 });
-  // Plain types need not be whole blocks wide.
+  // Plain types need not have whole blocks of columns.
   if (['f32', 'f16', 'bf16'].includes(String(variant['FORMAT']))) {
     cases.push({ tokens: 2, rows: 57, columns: 1001 });
   }
@@ -351,7 +351,7 @@ testKernel(matmulTile);
 testKernel(matmulTileInt8);
 testKernel(matmulMatrix);
 
-/** The same eight tokens through every variant of a kernel that this adapter runs, by format and lanes. */
+/** The same eight tokens with every variant of a kernel that this adapter supports, by format and lanes. */
 async function sameTokens<V extends Variant>(
   kernel: Kernel<V, MatmulParams>,
 ): Promise<Map<string, Float32Array[]>> {
@@ -402,9 +402,9 @@ async function sameTokens<V extends Variant>(
   return results;
 }
 
-describe('a token is computed alike whatever stands beside it', () => {
+describe('a token gives the same result with any other tokens', () => {
   for (const kernel of [matmul, matvec]) {
-    it(`${kernel.source} gives the same bits however many tokens share a pass`, async () => {
+    it(`${kernel.source} gives the same bits for any number of tokens in a pass`, async () => {
       const byLanes = await sameTokens(kernel as Kernel<Variant, MatmulParams>);
       expect(byLanes.size).toBeGreaterThanOrEqual(typeOf.size);
       for (const results of byLanes.values()) {

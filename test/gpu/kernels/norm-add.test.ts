@@ -22,10 +22,10 @@ const tolerance = { nmse: 1e-12, maxAbs: 3e-5 };
 interface Rows {
   tokens: number;
   columns: number;
-  /** Of the projection. */
+  /** Magnitude of the projection. */
   size?: number;
   eps?: number;
-  /** Of the sum. */
+  /** Factor of the sum. */
   scale?: number;
 }
 
@@ -36,7 +36,7 @@ async function runRows(variant: NormAddVariant, shape: Rows, seed: number): Prom
   const x = randomValues(tokens * columns, next, size);
   const weight = randomValues(columns, next);
   const nextWeight = randomValues(columns, next);
-  // A row more than there are tokens.
+  // One row more than there are tokens.
   const y = randomValues((tokens + 1) * columns, next);
   const out = poisoned((tokens + 1) * columns);
   const done = await harness.run(
@@ -70,10 +70,10 @@ describe('norm_add equals the oracle', () => {
       await runRows(variant, { tokens: 57, columns: 1001 }, 3);
       await runRows(variant, { tokens: 2, columns: 4096 }, 4);
       await runRows(variant, { tokens: 3, columns: 96, scale: 0.37 }, 8);
-      // eps is what keeps these apart from a division by zero.
+      // Only eps keeps these from a division by zero.
       await runRows(variant, { tokens: 3, columns: 64, size: 0 }, 5);
       await runRows(variant, { tokens: 3, columns: 64, size: 1e-3, eps: 1e-2 }, 6);
-      // Squares that only just fit into f32.
+      // Squares that barely fit into f32.
       await runRows(variant, { tokens: 3, columns: 64, size: 1e15 }, 7);
     });
   }

@@ -11,7 +11,7 @@ export interface CacheShape {
   readonly headDim: number;
 }
 
-/** Pages in random order, and some that belong to nobody. */
+/** Pages in random order, and some without owner. */
 export class PagedCache {
   readonly shape: CacheShape;
   /** [slots, maxPages] */
@@ -36,12 +36,12 @@ export class PagedCache {
     return ((page * kvHeads + kvHead) * pageTokens + (position % pageTokens)) * headDim;
   }
 
-  /** A buffer of NaN, so that whatever is read without having been written shows. */
+  /** A buffer of NaN, so that reading unwritten values shows. */
   poisoned(): Uint16Array<ArrayBuffer> {
     return new Uint16Array(new Uint32Array(Math.ceil(this.elements / 2)).fill(0x7e007e00).buffer);
   }
 
-  /** Puts rows [positions, kvHeads, headDim] of a slot into a buffer, rounded; the values as they are then. */
+  /** Writes rows [positions, kvHeads, headDim] of a slot to a buffer, rounded. @returns the rounded values */
   fill(
     buffer: Uint16Array<ArrayBuffer>,
     slot: number,
@@ -59,7 +59,7 @@ export class PagedCache {
     return stored;
   }
 
-  /** Puts NaN into the first positions of a slot. */
+  /** Writes NaN to the first positions of a slot. */
   spoil(buffer: Uint16Array, slot: number, positions: number): void {
     const { kvHeads, headDim } = this.shape;
     for (let position = 0; position < positions; position++) {

@@ -43,7 +43,7 @@ async function runJoin(
   const { tokens, layers, size = 1, eps = 1e-6 } = shape;
   const type = typeOf(variant.FORMAT);
   let { columns } = shape;
-  // Whole layers are whole blocks of the table.
+  // Layers start at whole blocks of the table.
   while (wholeColumns(type, layers * columns) !== layers * columns) columns += 32;
   const elements = layers * columns;
   const next = random(seed);
@@ -88,10 +88,10 @@ describe('per_layer_join equals the oracle', () => {
     it(variantName(variant), async (context) => {
       if (!harness.supports(variant)) context.skip(`no subgroups of ${variant.WG} here`);
       await runJoin(variant, { tokens: 1, layers: 1, columns: 32 }, 1);
-      // The parts of a row begin within its blocks' groups of scales.
+      // The parts of a row start within its blocks' groups of scales.
       await runJoin(variant, { tokens: 5, layers: 7, columns: 96 }, 2);
       await runJoin(variant, { tokens: 3, layers: 5, columns: 256 }, 3);
-      // eps keeps it from a division by zero: the rows alone are left.
+      // eps prevents a division by zero; only the rows are left.
       await runJoin(variant, { tokens: 2, layers: 2, columns: 64, size: 0 }, 4);
       await runJoin(variant, { tokens: 2, layers: 3, columns: 64, size: 1e-3, eps: 1e-2 }, 5);
     });
@@ -103,7 +103,7 @@ describe('per_layer_gate equals the oracle', () => {
     { tokens: 1, layers: 1, layer: 0, columns: 32 },
     { tokens: 5, layers: 3, layer: 0, columns: 96 },
     { tokens: 5, layers: 3, layer: 2, columns: 96 },
-    // Both ends of GELU: e^-x is beyond f32 there.
+    // Both ends of GELU, where e^-x overflows f32.
     { tokens: 2, layers: 4, layer: 3, columns: 256, size: 60 },
   ])('%o', async ({ tokens, layers, layer, columns, size = 2 }) => {
     const next = random(layers * 10 + layer);
@@ -147,7 +147,7 @@ describe('softcap equals the oracle', () => {
   it.each([
     { samples: 1, columns: 3, cap: 30, size: 20 },
     { samples: 5, columns: 288, cap: 6, size: 3 },
-    // Logits that are far beyond the cap come to it, and to nothing else.
+    // Logits far beyond the cap become exactly the cap.
     { samples: 2, columns: 100, cap: 30, size: 1e6 },
     { samples: 2, columns: 100, cap: 30, size: 1e-4 },
   ])('%o', async ({ samples, columns, cap, size }) => {
@@ -160,7 +160,7 @@ describe('softcap equals the oracle', () => {
     expectUntouched(out['y'] as ArrayBuffer, y, (word) => word < end, 'capped');
   });
 
-  it('leaves what is no number as it is, so that nothing is drawn of it', async () => {
+  it('keeps NaN, so that no token is sampled from it', async () => {
     const y = Float32Array.of(Number.NaN, 1, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY);
     const input = { params: { columns: 4, cap: 5 }, dims: { samples: 1 }, buffers: { y } };
     const out = await harness.run(softcap, { WG: 64 }, input, ['y']);

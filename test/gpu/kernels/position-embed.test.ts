@@ -24,7 +24,7 @@ const next = random(1);
 const y = randomValues((tokens + 1) * columns, next);
 const tokenType = randomValues(columns, next);
 const positions = Array.from({ length: tokens }, (_, t) => (t * 7) % 50);
-/** [id, position, slot, mark] each; only the position counts. */
+/** [id, position, slot, mark] each; only the position matters. */
 const token = Uint32Array.from({ length: tokens * 4 }, (_, word) =>
   word % 4 === 1 ? (positions[word >> 2] as number) : 0x7fffffff,
 );
@@ -39,7 +39,7 @@ function expectRows(out: ArrayBuffer, added: (t: number, c: number) => number): 
 }
 
 describe('position_embed equals the oracle', () => {
-  it.each(['F32', 'F16', 'Q8_0'] as const)('a table of %s, in two parts, and a type', async (type) => {
+  it.each(['F32', 'F16', 'Q8_0'] as const)('a table of %s in two parts, and a token type', async (type) => {
     const raw = quantize(type, randomValues(50 * columns, random(2)));
     const table = dequantize(type, raw, 50 * columns);
     const variant = positionEmbed.variants.find(
@@ -80,7 +80,7 @@ describe('position_embed equals the oracle', () => {
     );
   });
 
-  it('no table: the type alone', async () => {
+  it('without a table: the token type only', async () => {
     const variant = { POSITIONS: false, FORMAT: '', WG: 64 };
     const params = { rows: 0, first_row: 0, blocks, typed: 1 };
     const buffers = { y, token_type: tokenType };

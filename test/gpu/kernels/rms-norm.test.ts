@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 const tolerance = { nmse: 1e-12, maxAbs: 2e-5 };
 
-/** `count` sample records whose rows are given; the rest is rubbish. */
+/** `count` sample records with the given rows; the rest is garbage. */
 function samplesOf(rows: readonly number[]): Uint32Array<ArrayBuffer> {
   const words = new Uint32Array(rows.length * sampleWords).fill(0x7fffffff);
   rows.forEach((row, s) => (words[s * sampleWords] = row));
@@ -35,7 +35,7 @@ interface Rows {
   eps?: number;
 }
 
-/** Rows of their own buffers, the output wider than they are. */
+/** Rows of separate buffers, with the output wider than the input. */
 async function runRows(variant: RmsNormVariant, shape: Rows, seed: number): Promise<void> {
   const { tokens, columns, size = 1, eps = 1e-5 } = shape;
   const next = random(seed);
@@ -82,7 +82,7 @@ async function runRows(variant: RmsNormVariant, shape: Rows, seed: number): Prom
   expectUntouched(out['y'] as ArrayBuffer, y, inside, `${tokens} x ${columns}`);
 }
 
-/** Heads inside a wider row, each normalised where it stands. */
+/** Heads inside a wider row, normalized in place. */
 async function runHeads(variant: RmsNormVariant, seed: number): Promise<void> {
   const eps = 1e-6;
   for (const { tokens, columns, heads, first, all } of [
@@ -95,7 +95,7 @@ async function runHeads(variant: RmsNormVariant, seed: number): Promise<void> {
     const y = randomValues(tokens * all * columns, next);
     const weight = randomValues(columns, next);
     const stride = all * columns;
-    // The second of three tokens is alone in its tile, and left to attention.
+    // The second of three tokens is alone in its tile, so attention handles it.
     const marks = Uint32Array.from({ length: tokens * 4 }, (_, word) => (word % 12 === 7 ? singleToken : 0));
     const skipped = (token: number) => variant.PROMPT && token % 3 === 1;
     const out = await harness.run(
@@ -141,10 +141,10 @@ describe('rms_norm equals the oracle', () => {
       await runRows(variant, { tokens: 1, columns: 32 }, 2);
       await runRows(variant, { tokens: 57, columns: 1001 }, 3);
       await runRows(variant, { tokens: 2, columns: 4096 }, 4);
-      // eps is what keeps these apart from a division by zero.
+      // Only eps keeps these from a division by zero.
       await runRows(variant, { tokens: 3, columns: 64, size: 0 }, 5);
       await runRows(variant, { tokens: 3, columns: 64, size: 1e-3, eps: 1e-2 }, 6);
-      // Squares that only just fit into f32.
+      // Squares that barely fit into f32.
       await runRows(variant, { tokens: 3, columns: 64, size: 1e15 }, 7);
     });
   }

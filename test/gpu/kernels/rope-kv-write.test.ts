@@ -26,11 +26,11 @@ interface Case {
   /** [slot, position] of every token. */
   tokens: readonly (readonly [slot: number, position: number])[];
   factors?: boolean;
-  /** Of the values; the cache holds no more than 65504. */
+  /** Magnitude of the values; the cache holds at most 65504. */
   size?: number;
 }
 
-/** Half of a unit in the last place of an f16, and what f32 arithmetic adds to it. */
+/** Half a unit in the last place of f16, plus the error of f32 arithmetic. */
 const roundingOf = (value: number) => Math.max(Math.abs(value), 2 ** -14) * 2 ** -11 * 1.01 + 1e-6;
 
 async function runCase(
@@ -64,7 +64,7 @@ async function runCase(
     },
     maxPosition + 1,
   );
-  // The second of three tokens is alone in its tile; then it is left to attention.
+  // The second of three tokens is alone in its tile, so attention handles it.
   const alone = (t: number) => t % 3 === 1;
   const skipped = (t: number) => variant.PROMPT && alone(t);
   // One row more than there are tokens.
@@ -116,7 +116,7 @@ async function runCase(
     }
   }
   expectClose(q.got, q.expected, { nmse: 1e-12, maxAbs: 2e-5 * size }, 'queries');
-  // Keys and values stay as they are in qkv, and so does the row past the last token.
+  // Keys and values in qkv are unchanged, and so is the row after the last token.
   const isQuery = (word: number) =>
     word < tokens.length * stride && word % stride < heads * headDim && !skipped(Math.floor(word / stride));
   expectUntouched(out['qkv'] as ArrayBuffer, qkv, isQuery, 'qkv');

@@ -21,14 +21,14 @@ interface Row extends SampleRecord {
   flags: number;
   prompt?: readonly number[];
   answer?: readonly number[];
-  /** Whether a token may be drawn. */
+  /** Whether a token may be sampled. */
   allows?: (id: number) => boolean;
 }
 
 async function run(vocabulary: number, rows: readonly Row[], adjust = true) {
   const next = random(vocabulary);
   const slots = Math.max(...rows.map((row) => row.slot)) + 1;
-  // What stands in the areas of other slots must not matter.
+  // Contents of other slots' areas must not matter.
   const bias = new Float32Array(slots * vocabulary).fill(1000);
   const seen = new Uint32Array(slots * vocabulary).fill(0xffffffff);
   const masks = new Uint32Array(slots * maskWords(vocabulary));
@@ -89,7 +89,7 @@ describe('sample_adjust equals the oracle', () => {
             logitBias: new Map([...(rule.logitBias ?? [])].filter(([id]) => id < vocabulary)),
           },
           prompt: ids(9, 5),
-          // Some stand in the prompt too, some come several times.
+          // Some are in the prompt too, some occur several times.
           answer: [...ids(12, 7), ...ids(4, 14), 0, 0],
         }),
       );
@@ -114,7 +114,7 @@ describe('sample_adjust equals the oracle', () => {
     });
   }
 
-  it('reads neither bias nor marks of a request that has none', async () => {
+  it('reads neither bias nor token counts of a request without them', async () => {
     const rule = { ...noRule, repetitionPenalty: 2, presencePenalty: 1, frequencyPenalty: 1 };
     const plain: Row = { slot: 0, flags: 0, rule };
     const biased: Row = { slot: 1, flags: sampleFlags.bias, rule: { ...rule, logitBias: new Map([[3, 4]]) } };
@@ -124,13 +124,13 @@ describe('sample_adjust equals the oracle', () => {
   });
 
   it.each([1, 31, 32, 63, 2048, 50257])(
-    'forbids what is not in the mask of its slot, and leaves the rest as it is: vocabulary of %i',
+    'masks tokens that its slot does not allow, and leaves the rest unchanged: vocabulary of %i',
     async (vocabulary) => {
       const { mask, bias } = sampleFlags;
       const rule = { ...noRule, logitBias: new Map([[0, 5]]) };
       const rows: Row[] = [
         { slot: 3, flags: mask, rule: noRule, allows: (id) => id % 3 === 0 },
-        // A mask in its slot, which it does not ask for.
+        // A mask in its slot that it does not request.
         { slot: 0, flags: 0, rule: noRule, allows: () => false },
         { slot: 1, flags: mask | bias, rule, allows: (id) => id < 2 || id === vocabulary - 1 },
         { slot: 2, flags: mask, rule: noRule, allows: () => true },
@@ -149,7 +149,7 @@ describe('sample_adjust equals the oracle', () => {
     },
   );
 
-  it('does nothing in a step that needs it not', async () => {
+  it('does nothing in a step that does not need it', async () => {
     const { logits, after } = await run(
       40,
       [{ slot: 0, flags: allFlags, rule: { ...noRule, presencePenalty: 1 } }],

@@ -45,14 +45,14 @@ async function pick(variant: Variant, logits: Float32Array<ArrayBuffer>, records
   );
   expectUntouched(out['results'] as ArrayBuffer, results, (word) => word < records.length, 'results');
   const tokens = [...new Uint32Array(out['results'] as ArrayBuffer, 0, records.length)];
-  // What each slot drew is there for the next step; the others keep theirs.
+  // The token of each slot is available to the next step; other slots keep theirs.
   const kept = sampled.slice();
   records.forEach((record, r) => (kept[record.slot] = tokens[r] as number));
   expect(new Uint32Array(out['sampled'] as ArrayBuffer, 0, slots)).toEqual(kept);
   return { tokens, seen, seenAfter: out['seen'] as ArrayBuffer };
 }
 
-/** Logits like a model's: a few likely tokens and a long tail, no two alike. */
+/** Logits like a model's: a few likely tokens and a long tail, all distinct. */
 function distinctLogits(count: number, next: () => number): Float32Array<ArrayBuffer> {
   const order = permutation(count, next);
   const logits = new Float32Array(count);
@@ -62,14 +62,14 @@ function distinctLogits(count: number, next: () => number): Float32Array<ArrayBu
   return logits;
 }
 
-/** How far the oracle's decision is from another one: it may differ only where this is tiny. */
+/** Margin of the oracle's decision; results may only differ where it is tiny. */
 function margin(logits: Float32Array, rule: SamplingRule, draw: { seed: number; position: number }): number {
   const scaled = Float64Array.from(logits, (logit) => logit / rule.temperature);
   const order = Array.from(scaled.keys()).sort((a, b) => (scaled[b] as number) - (scaled[a] as number));
   const margins: number[] = [];
   const afterK = rule.topK > 0 ? order.slice(0, rule.topK) : order;
   if (rule.topP < 1) {
-    // Masses are counted in parts of 2^-30, each rounded, so the long tail may shift the cut.
+    // Probabilities are counted in units of 2^-30, each rounded, so the long tail may shift the cut.
     let mass = 0;
     for (const probability of softmax(Float64Array.from(afterK, (id) => scaled[id] as number))) {
       mass += probability;
@@ -88,7 +88,7 @@ function margin(logits: Float32Array, rule: SamplingRule, draw: { seed: number; 
   return Math.min(...margins);
 }
 
-/** Noise is a logarithm of a logarithm in f32: each may be off by 5e-5 by WGSL's rules. */
+/** Noise is a logarithm of a logarithm in f32; each may be off by 5e-5 under WGSL's rules. */
 const certain = 2e-4;
 
 const rules: Record<string, Partial<SamplingRule>> = {
@@ -150,7 +150,7 @@ for (const variant of samplePick.variants) {
       60_000,
     );
 
-    it("many draws have the filtered distribution, each is the oracle's own", async () => {
+    it("many samples have the filtered distribution, and each equals the oracle's", async () => {
       const logits = Float32Array.of(1.2, -0.3, 2, 0.4, -4, 1.9, 0, -1);
       const draws = 4000;
       for (const [name, change] of Object.entries(rules)) {
@@ -158,7 +158,7 @@ for (const variant of samplePick.variants) {
         const expected = filteredDistribution(logits, rule, nothing);
         const all = new Float32Array(draws * logits.length);
         for (let r = 0; r < draws; r++) all.set(logits, r * logits.length);
-        // Half along the positions of one seed, half along the seeds.
+        // Half over the positions of one seed, half over the seeds.
         const records = Array.from({ length: draws }, (_, r) =>
           r % 2 ? { slot: r, rule, seed: 11, position: r } : { slot: r, rule, seed: r, position: 11 },
         );
@@ -181,7 +181,7 @@ for (const variant of samplePick.variants) {
       }
     });
 
-    it('ties of the greatest logit go to the lowest token, wherever they stand', async () => {
+    it('ties of the maximum go to the lowest token, at any position', async () => {
       const vocabulary = 1000;
       const ties = [[5, 6], [0, 999], [63, 64, 65], [700, 956], [0], [999]];
       const logits = new Float32Array(ties.length * vocabulary).fill(-1);
@@ -203,7 +203,7 @@ for (const variant of samplePick.variants) {
       expect([...filteredDistribution(logits, rule, nothing)]).toEqual([0, 0.5, 0.5, 0, 0]);
     });
 
-    it('finds no token where the logits are no numbers, and says so', async () => {
+    it('returns noToken when the logits are NaN', async () => {
       const vocabulary = 100;
       const logits = new Float32Array(4 * vocabulary).fill(Number.NaN);
       logits.fill(-Infinity, vocabulary, 2 * vocabulary);
@@ -218,11 +218,11 @@ for (const variant of samplePick.variants) {
       expectUntouched(seenAfter, seen, (word) => word === 3 * vocabulary, 'marks');
     });
 
-    it('never draws a forbidden token, whatever the rule, and none where all are forbidden', async () => {
+    it('never samples a forbidden token under any rule, and none when all are forbidden', async () => {
       const vocabulary = 300;
       const next = random(5);
       const logits = distinctLogits(vocabulary, next);
-      // The likeliest are all forbidden.
+      // The most likely tokens are all forbidden.
       const order = Array.from(logits.keys()).sort((a, b) => (logits[b] as number) - (logits[a] as number));
       const warm: SamplingRule = { ...noRule, temperature: 1 };
       const allowed = new Set(order.slice(250, 253));
@@ -244,7 +244,7 @@ for (const variant of samplePick.variants) {
       }
     });
 
-    it('counts the drawn token for the penalties of its slot, and only when there are any', async () => {
+    it('counts the sampled token for the penalties of its slot, only when there are penalties', async () => {
       const vocabulary = 70;
       const logits = new Float32Array(3 * vocabulary);
       [4, 69, 33].forEach((id, r) => (logits[r * vocabulary + id] = 9));
@@ -259,7 +259,7 @@ for (const variant of samplePick.variants) {
       for (const word of counted) expect(new Uint32Array(seenAfter)[word]).toBe((seen[word] as number) + 1);
     });
 
-    it('is the same draw whatever else the step holds', async () => {
+    it('gives the same sample with any other contents of the step', async () => {
       const next = random(8);
       const rule = { ...noRule, temperature: 1.2, topP: 0.9 };
       const mine = distinctLogits(2048, next);

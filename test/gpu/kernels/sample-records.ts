@@ -1,4 +1,4 @@
-/** Sample records as `wgsl/lib/sample_record.wgsl` lays them out, written down apart from the engine's own packing. */
+/** Sample records as defined by `wgsl/lib/sample_record.wgsl`, written independently of the engine's own packing. */
 import type { SamplingRule } from '../../../kernels/reference/index.ts';
 import { sampleFlags, sampleWords } from '../../../kernels/sample.ts';
 

@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 
 const nothing = { prompt: [], answer: [] };
-/** No logit is less: of tokens that are not kept. */
+/** Lower than any logit: for tokens that are cut off. */
 const least = -3.4028234663852886e38;
 type Variant = (typeof sampledLogits.variants)[number];
 
@@ -33,7 +33,7 @@ const rules: Record<string, Partial<SamplingRule>> = {
   'all at once': { temperature: 0.8, topK: 25, topP: 0.95, minP: 0.02 },
 };
 
-/** Logits like a model's, no two alike. */
+/** Logits like a model's, all distinct. */
 function distinctLogits(count: number, next: () => number): Float32Array<ArrayBuffer> {
   const order = permutation(count, next);
   const logits = new Float32Array(count);
@@ -92,7 +92,7 @@ for (const variant of sampledLogits.variants) {
         const rule = { ...noRule, temperature: 1, ...change };
         const rows = Array.from({ length: 3 }, () => distinctLogits(vocabulary, next));
         const flags = sampleFlags.afterSampling;
-        // The last one wants none.
+        // The last one does not request any.
         const records = rows.map((_, slot) => ({ slot, rule, ...(slot < 2 ? { flags } : {}) }));
         const found = await run(variant, rows, records, [0, 0, 0]);
         for (const [r, row] of rows.slice(0, 2).entries()) {
@@ -112,7 +112,7 @@ for (const variant of sampledLogits.variants) {
       expect(judged).toBeGreaterThan(Object.keys(rules).length);
     });
 
-    it('at temperature 0 the drawn token alone is kept', async () => {
+    it('at temperature 0 only the sampled token is kept', async () => {
       const row = distinctLogits(300, random(2));
       const flags = sampleFlags.afterSampling;
       const [found] = await run(variant, [row], [{ slot: 0, flags, rule: noRule }], [17]);

@@ -30,7 +30,7 @@ describe('short_conv equals the oracle', () => {
       const { KERNEL: kernel, GATED: gated } = variant;
       const next = random(channels * 10 + kernel);
       const lengths = [1, 2, 19, 30];
-      // Beside what the kernel reads there is more in a row.
+      // A row has more elements than the kernel reads.
       const stride = (gated ? 3 : 1) * channels + 5;
       const weight = randomValues(channels * kernel, next);
       const bias = biased ? randomValues(channels, next) : undefined;
@@ -47,7 +47,7 @@ describe('short_conv equals the oracle', () => {
         return { past, out: out.map((value, i) => (gated ? value * (c[i] as number) : silu(value))) };
       });
       const floats = (kernel - 1) * channels;
-      // What lies in a state before the first token is nobody's.
+      // The state before the first token is undefined.
       let state = poisoned((texts.length + 1) * floats);
       const outStride = gated ? channels + 3 : stride;
       const came: number[] = [];
