@@ -130,7 +130,7 @@ function callableTools({ tools = [], toolChoice = 'auto' }: ChatInput): readonly
     const names = tools.map(({ name }) => name).join(', ');
     throw new ChatError(
       'unknown_tool',
-      `tool_choice names the tool '${toolChoice.name}', which the request does not have (its tools: ${names}).`,
+      `The request has no tool '${toolChoice.name}' (its tools: ${names}).`,
     );
   }
   return tools;

@@ -67,7 +67,7 @@ it('tells the day by strftime_now', () => {
   expect(told('%A %B %-d, %y, %I:%M:%S %p, day %j, %H %%')).toBe(
     'Thursday January 9, 25, 12:00:00 PM, day 009, 12 %',
   );
-  expect(() => told('%Q')).toThrow(/strftime_now has no '%Q'/);
+  expect(() => told('%Q')).toThrow(/strftime_now does not support '%Q'/);
 });
 
 it("writes JSON as Python's transformers does", () => {

@@ -97,22 +97,24 @@ describe('a split GGUF that is not whole', () => {
   it('is refused when a part was renamed, or a whole file is called a part', async () => {
     const parts = set();
     expect(await refusal({ ...parts, [name(1)]: parts[name(3)] ?? new Uint8Array() })).toMatch(
-      /00001-of-00003\.gguf: it is named as part 1 of 3 .* its metadata says part 3 of 3/,
+      /00001-of-00003\.gguf: the file name says part 1 of 3 .* its metadata says part 3 of 3/,
     );
-    expect(await refusal({ ...parts, [name(2)]: ggufBytes(whole) })).toMatch(/a whole file by its metadata/);
+    expect(await refusal({ ...parts, [name(2)]: ggufBytes(whole) })).toMatch(
+      /its metadata says that it is a whole file/,
+    );
     expect(await refusal({ 'x.gguf': parts[name(2)] ?? new Uint8Array() }, 'x.gguf')).toMatch(
-      /part 2 of 3 of a split model.*name the files as they came/,
+      /part 2 of 3 of a split model.*use the original file names/,
     );
     // A name that claims more files than there are is not believed.
     expect(await refusal({ [name(2, 99_999)]: parts[name(2)] ?? new Uint8Array() }, name(2, 99_999))).toMatch(
-      /named as part 2 of 99999/,
+      /the file name says part 2 of 99999/,
     );
   });
 
   it('is refused when a part is of another model', async () => {
     const other = set(3, { ...whole, tensors: whole.tensors.slice(0, 5) });
     expect(await refusal({ ...set(), [name(3)]: other[name(3)] ?? new Uint8Array() })).toMatch(
-      /not of one model: .*split\.tensors\.count 5, the first part 7/,
+      /do not belong to one model: .*split\.tensors\.count 5, but the first part has 7/,
     );
     expect(await refusal({ ...set(), [name(2)]: set()[name(1)] ?? new Uint8Array() }, name(1))).toMatch(
       /metadata says part 1 of 3/,
@@ -129,7 +131,7 @@ describe('a split GGUF that is not whole', () => {
 
   it('tells a wrong sum of tensors', async () => {
     const parts = splitGguf('sub/model', whole, 3, { [1]: [] });
-    expect(await refusal(parts)).toMatch(/the parts hold 4 tensors together, the first says 7/);
+    expect(await refusal(parts)).toMatch(/the parts have 4 tensors in total, but the first part says 7/);
   });
 
   it('with damaged split numbers is opened or refused, nothing else', async () => {

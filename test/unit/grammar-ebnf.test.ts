@@ -84,17 +84,17 @@ describe('grammars as people write them', () => {
   });
 
   it.each<[string, string, RegExp]>([
-    ['no root', 'foo ::= "a"', /no rule 'root'.*foo/],
-    ['a rule that is not there', 'root ::= "a"\n  foo', /line 2.*'foo' is not there/],
-    ['a rule twice', 'root ::= "a"\nroot ::= "b"', /line 2.*'root' is there twice/],
+    ['no root', 'foo ::= "a"', /no start rule 'root'.*foo/],
+    ['a rule that is not there', 'root ::= "a"\n  foo', /line 2.*'foo' is not defined/],
+    ['a rule twice', 'root ::= "a"\nroot ::= "b"', /line 2.*'root' is defined twice/],
     ['an unclosed text', 'root ::= "a', /not closed/],
     ['an unclosed class', 'root ::= [a', /not closed/],
     ['an unclosed group', 'root ::= ("a"', /not closed/],
     ['bounds in the wrong order', 'root ::= "a"{2,1}', /lower bound/],
     ['a repetition of nothing', 'root ::= "a"{}', /repetition without a number|expected \{m\}/],
-    ['single quotes', "root ::= 'a'", /''' cannot stand here/],
-    ['an unknown escape', 'root ::= "\\q"', /'\\q' is no escape/],
-    ['a class escape', 'root ::= [\\d]', /'\\d' is no escape/],
+    ['single quotes', "root ::= 'a'", /unexpected '''/],
+    ['an unknown escape', 'root ::= "\\q"', /'\\q' is an unknown escape/],
+    ['a class escape', 'root ::= [\\d]', /'\\d' is an unknown escape/],
     ['a token of the model', 'root ::= <think> "a"', /token by name/],
     ['a lookahead', 'root ::= "a" (="b")', /lookahead/],
     [
@@ -102,11 +102,11 @@ describe('grammars as people write them', () => {
       'root ::= TagDispatch(("a", b), stop_eos=true)\nb ::= "c"',
       /'TagDispatch\(...\)' is not supported/,
     ],
-    ['a half of a surrogate pair', 'root ::= "\\ud800"', /U\+D800 is no character/],
-    ['a grammar without a text', 'root ::= "a" root', /no text can fit/],
+    ['a half of a surrogate pair', 'root ::= "\\ud800"', /U\+D800 is not a character/],
+    ['a grammar without a text', 'root ::= "a" root', /no text matches/],
     ['another assignment', 'root = "a"', /expected '::='/],
-    ['nothing', '', /no rule 'root'/],
-    ['deep nesting', `root ::= ${'('.repeat(5000)}"a"${')'.repeat(5000)}`, /nested more than/],
+    ['nothing', '', /no start rule 'root'/],
+    ['deep nesting', `root ::= ${'('.repeat(5000)}"a"${')'.repeat(5000)}`, /nested deeper than/],
     ['huge repetitions', 'root ::= "a"{1000000}', /more than 100000 repetitions/],
   ])('refuses %s', async (_, text, message) => {
     await expect(grammars.compile(ebnf(text))).rejects.toThrow(message);

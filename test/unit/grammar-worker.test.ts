@@ -302,7 +302,7 @@ describe('many grammars that never end', () => {
     for (const error of refused) {
       expect(error).toMatchObject({
         code: 'grammar_too_complex',
-        message: expect.stringContaining('3 s while others'),
+        message: expect.stringContaining('3 s while other slow grammars'),
       });
     }
     expect(workers.length).toBeLessThan(15);
@@ -327,7 +327,7 @@ describe('a worker that dies', () => {
 
   it('again and again is said, not tried for ever', async () => {
     const { grammars } = open({ startWorker: () => grammarThread(`${entry}.missing`) });
-    await expect(grammars.compile({ kind: 'json' })).rejects.toThrow(/grammars cannot be matched here/);
+    await expect(grammars.compile({ kind: 'json' })).rejects.toThrow(/the grammar worker failed repeatedly/);
   });
 });
 

@@ -66,7 +66,7 @@ describe('config.json', () => {
     const contents = withConfig(llama, { quantization_config: { quant_method: 'gptq', bits: 4 } });
     expect(await refusalOf(contents)).toEqual({
       code: 'unsupported_type',
-      message: expect.stringMatching(/quantised by gptq; get the original weights/),
+      message: expect.stringMatching(/quantized by gptq; get the original weights/),
     });
   });
 
@@ -75,10 +75,10 @@ describe('config.json', () => {
       refusalOf(withConfig(tinyFolder(name), { quantization_config: { quant_method: method } }));
     expect(await quantized('gpt-oss', 'fp8')).toEqual({
       code: 'unsupported_type',
-      message: expect.stringMatching(/quantised by fp8 \(supported: mxfp4\); get the original weights/),
+      message: expect.stringMatching(/quantized by fp8 \(supported: mxfp4\); get the original weights/),
     });
     expect((await quantized('gpt-oss', undefined)).message).toContain('an unknown method');
-    expect((await quantized('qwen3moe', 'mxfp4')).message).toContain('quantised by mxfp4; get');
+    expect((await quantized('qwen3moe', 'mxfp4')).message).toContain('quantized by mxfp4; get');
   });
 
   it.each([
@@ -90,14 +90,14 @@ describe('config.json', () => {
     ['gemma3', { attn_logit_softcapping: 30 }, /attn_logit_softcapping 30 is not supported/],
     ['gemma3', { use_bidirectional_attention: true }, /use_bidirectional_attention true/],
     ['embedding-gemma', { use_bidirectional_attention: false }, /use_bidirectional_attention false/],
-    ['smollm3', { no_rope_layers: [1, 0, 1, 1, 1] }, /no_rope_layers must leave out every 4th/],
+    ['smollm3', { no_rope_layers: [1, 0, 1, 1, 1] }, /no_rope_layers must disable every 4th/],
     ['smollm3', { no_rope_layers: undefined, no_rope_layer_interval: 3 }, /no_rope_layer_interval 3/],
     ['smollm3', { use_sliding_window: true }, /use_sliding_window true/],
     ['granite', { head_dim: 48 }, /head_dim 48 is not supported \(supported: 16\)/],
     [
       'phi4-mini',
       { rope_scaling: { type: 'longrope', long_factor: [1], short_factor: 2 } },
-      /long_factor must be 12 numbers, got 1; .*short_factor must be 12 numbers, got 2/,
+      /long_factor must be an array of 12 numbers, got 1; .*short_factor must be an array of 12 numbers, got 2/,
     ],
     [
       'phi4-mini',
@@ -113,8 +113,16 @@ describe('config.json', () => {
     ['gpt-oss', { swiglu_limit: 5 }, /swiglu_limit 5 is not supported \(supported: 7\)/],
     ['gpt-oss', { attention_bias: false }, /attention_bias false is not supported/],
     ['gpt-oss', { hidden_act: 'gelu' }, /hidden_act "gelu" is not supported/],
-    ['gpt-oss', { layer_types: ['full_attention'] }, /layer_types must be sliding_attention and full_/],
-    ['gpt-oss', { layer_types: 'sliding_attention' }, /layer_types must be sliding_attention and full_/],
+    [
+      'gpt-oss',
+      { layer_types: ['full_attention'] },
+      /layer_types must alternate between sliding_attention and full_/,
+    ],
+    [
+      'gpt-oss',
+      { layer_types: 'sliding_attention' },
+      /layer_types must alternate between sliding_attention and full_/,
+    ],
     ['gpt-oss', { sliding_window: 0 }, /sliding_window must be a whole number >= 1, got 0/],
     ['gpt-oss', { rope_scaling: null }, /rope_scaling is missing/],
     [
@@ -184,7 +192,7 @@ describe('what transformers fills in for experts', () => {
     expect(await numbers(tinyFolder('qwen3moe'))).not.toHaveProperty(['qwen3moe.expert_weights_norm']);
     const missing = { num_experts: undefined, num_local_experts: undefined };
     expect((await refusalOf(withConfig(tinyFolder('qwen3moe'), missing))).message).toContain(
-      'is one of 8 experts, config.json says 128',
+      'is one of 8 experts, but config.json says 128',
     );
   });
 
@@ -374,7 +382,9 @@ describe('a window', () => {
       (await refusalOf(withConfig(tinyFolder(name), { use_sliding_window: true, ...changes }))).message;
     expect(await refused('mistral', { sliding_window: 0 })).toMatch(/sliding_window must be a whole number/);
     const slides = { sliding_window: 32, layer_types: ['sliding_attention'] };
-    expect(await refused('qwen3', slides)).toMatch(/layer_types must hold sliding_attention or full/);
+    expect(await refused('qwen3', slides)).toMatch(
+      /layer_types must be an array with sliding_attention or full/,
+    );
     expect(await refused('qwen2', { sliding_window: 32, num_hidden_layers: 1e9 })).toMatch(
       /num_hidden_layers must be at most 65536, got 1000000000/,
     );

@@ -74,7 +74,7 @@ describe.each([
         }),
         { numRuns: 20 },
       );
-      await expect(file.readRows(tensor, rows, 1)).rejects.toThrow(/leave tensor/);
+      await expect(file.readRows(tensor, rows, 1)).rejects.toThrow(/are outside tensor/);
     }
   });
 
@@ -162,31 +162,31 @@ describe('experts that do not fit', () => {
       'one missing',
       qwen,
       { [second]: undefined },
-      /is one of 7 experts, config\.json says 8, without expert 1/,
+      /is one of 7 experts, but config\.json says 8, without expert 1/,
     ],
     [
       'one of another shape',
       qwen,
       { [second]: zeros('BF16', [64, 32], 2) },
-      /experts\.1\.up_proj\.weight' is BF16 \[64, 32\], that of another expert BF16 \[32, 64\]/,
+      /experts\.1\.up_proj\.weight' is BF16 \[64, 32\], but that of another expert is BF16 \[32, 64\]/,
     ],
     [
       'one of another type',
       qwen,
       { [second]: zeros('F16', [32, 64], 2) },
-      /is F16 \[32, 64\], that of another expert BF16/,
+      /is F16 \[32, 64\], but that of another expert is BF16/,
     ],
     [
       'one in whole numbers',
       qwen,
       { [`${at}.0.up_proj.weight`]: zeros('I8', [32, 64], 1) },
-      /is I8 \[32, 64\], no matrix of F32, F16 or BF16/,
+      /is I8 \[32, 64\], not a matrix of F32, F16 or BF16/,
     ],
     [
       'all in one tensor and one by one',
       qwen,
       { [`${at}.down_proj`]: zeros('BF16', [8, 64, 32], 2) },
-      /experts\.down_proj' is a second blk\.0\.ffn_down_exps\.weight/,
+      /experts\.down_proj' maps to blk\.0\.ffn_down_exps\.weight/,
     ],
     [
       'too few in one tensor',
@@ -206,8 +206,8 @@ describe('experts that do not fit', () => {
       { [`${at}.down_proj_bias`]: zeros('BF16', [64], 2) },
       /down_proj_bias' is BF16 \[64\], not F32, F16 or BF16 \[4, \.\]/,
     ],
-    ['blocks without exponents', packed, { [scales]: undefined }, /_blocks' has no scales beside it/],
-    ['exponents without blocks', packed, { [blocks]: undefined }, /_scales' has no blocks beside it/],
+    ['blocks without exponents', packed, { [scales]: undefined }, /_blocks' has no matching scales tensor/],
+    ['exponents without blocks', packed, { [blocks]: undefined }, /_scales' has no matching blocks tensor/],
     [
       'blocks of another size',
       packed,
@@ -218,7 +218,7 @@ describe('experts that do not fit', () => {
       'exponents of other blocks',
       packed,
       { [scales]: zeros('U8', [8, 64, 1], 1) },
-      /_scales' is U8 \[8, 64, 1\], its blocks \[8, 64, 2, 16\]/,
+      /_scales' is U8 \[8, 64, 1\], but its blocks are \[8, 64, 2, 16\]/,
     ],
   ])('are refused: %s', async (_, contents, changes, message) => {
     expect(await refusalOf(withWeights(contents, changes))).toEqual({

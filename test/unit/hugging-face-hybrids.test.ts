@@ -59,9 +59,9 @@ describe('LFM2', () => {
     [{ full_attn_idxs: 1 }, /full_attn_idxs must list layers below 5, got 1/],
     [
       { layer_types: ['conv', 'mamba', 'conv', 'conv', 'conv'] },
-      /layer_types must hold conv or full_attention/,
+      /layer_types must be an array with conv or full_attention/,
     ],
-    [{ layer_types: ['conv'] }, /layer_types must hold conv or full_attention for each layer/],
+    [{ layer_types: ['conv'] }, /layer_types must be an array with conv or full_attention for each of the/],
     [{ conv_L_cache: 0 }, /conv_L_cache must be a whole number >= 1, got 0/],
     [{ block_multiple_of: 0 }, /block_multiple_of must be a whole number >= 1, got 0/],
     [{ rope_scaling: { type: 'dynamic', factor: 2 } }, /rope_scaling of type "dynamic"/],
@@ -114,7 +114,7 @@ describe('Qwen 3.5', () => {
     [{ hidden_act: 'gelu' }, /hidden_act "gelu" is not supported/],
     [
       { layer_types: ['full_attention'] },
-      /layer_types must hold linear_attention or full_attention for each/,
+      /layer_types must be an array with linear_attention or full_attention for each/,
     ],
     [
       { linear_num_value_heads: 3 },
@@ -213,8 +213,8 @@ describe('Qwen 3.5', () => {
   it('whose tensors do not have the heads of its config.json is refused', async () => {
     const { code, message } = await refusalOf(withText(qwen, { linear_num_value_heads: 8 }));
     expect(code).toBe('bad_tensors');
-    expect(message).toMatch(/A_log' has shape \[4\], where the heads of config\.json take 8; .* and 40 more/);
-    expect(message).toMatch(/conv1d\.weight' has shape \[256, 4\], where the heads of config\.json take 384/);
+    expect(message).toMatch(/A_log' has shape \[4\], but the heads in config\.json need 8; .* and 40 more/);
+    expect(message).toMatch(/conv1d\.weight' has shape \[256, 4\], but the heads in config\.json need 384/);
     const conv = 'model.language_model.layers.0.linear_attn.conv1d.weight';
     const wide = withWeights(qwen, { [conv]: zeros('BF16', [256, 2, 4], 2) });
     expect((await refusalOf(wide)).message).toContain('has shape [256, 2, 4], neither a vector nor a matrix');
@@ -228,11 +228,11 @@ describe('Gemma 4', () => {
     [{ attention_k_eq_v: true }, /attention_k_eq_v true is not supported/],
     [{ enable_moe_block: true }, /enable_moe_block true is not supported/],
     [{ use_bidirectional_attention: 'all' }, /use_bidirectional_attention "all" is not supported/],
-    [{ num_kv_shared_layers: 7 }, /num_kv_shared_layers must be a whole number below 7, got 7/],
-    [{ num_kv_shared_layers: -1 }, /num_kv_shared_layers must be a whole number below 7, got -1/],
+    [{ num_kv_shared_layers: 7 }, /num_kv_shared_layers must be a whole number >= 0 and below 7, got 7/],
+    [{ num_kv_shared_layers: -1 }, /num_kv_shared_layers must be a whole number >= 0 and below 7, got -1/],
     [
       { layer_types: ['full_attention'] },
-      /layer_types must hold sliding_attention or full_attention for each/,
+      /layer_types must be an array with sliding_attention or full_attention for each/,
     ],
     [{ sliding_window: 0 }, /sliding_window must be a whole number >= 1, got 0/],
     [{ hidden_size_per_layer_input: 'x' }, /hidden_size_per_layer_input must be a number, got "x"/],

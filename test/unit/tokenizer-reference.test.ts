@@ -55,7 +55,7 @@ describe("a GGUF file's tokenizer of Gemma 4 gives the ids of the reference impl
 
   it('not without its merges', () => {
     const unmerged = new Map([...converted].filter(([key]) => key !== 'tokenizer.ggml.merges'));
-    expect(() => createTokenizer(unmerged)).toThrow(/no list of texts under 'tokenizer\.ggml\.merges'/);
+    expect(() => createTokenizer(unmerged)).toThrow(/no array of strings in 'tokenizer\.ggml\.merges'/);
   });
 });
 

@@ -312,7 +312,7 @@ describe('what cannot be used', () => {
     expect(() => createTokenizer(rwkv)).toThrow(
       "unknown tokenizer 'rwkv' (supported: gpt2, llama, gemma4, bert, t5)",
     );
-    expect(() => createTokenizer(without('model'))).toThrow(/names no tokenizer \(supported/);
+    expect(() => createTokenizer(without('model'))).toThrow(/has no tokenizer\.ggml\.model \(supported/);
     const odd = bpeMetadata({ pre: 'odd', vocabulary: { a: 0 }, merges: ['a a'] });
     expect(() => createTokenizer(odd)).toThrow(
       expect.objectContaining({

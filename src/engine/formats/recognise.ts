@@ -27,7 +27,7 @@ const recognisers: readonly { fits: (head: Uint8Array) => boolean; found: string
   {
     fits: isSafetensors,
     found:
-      'a safetensors file: put the model's config.json and tokenizer.json into the same folder and name the folder, or convert it to GGUF',
+      'a safetensors file: put config.json and tokenizer.json of the model into its folder and name the folder, or convert it to GGUF',
   },
   {
     fits: (head) => startsWith(head, 0x50, 0x4b, 3, 4),

@@ -90,7 +90,7 @@ export class Config {
 
   #asCount(keys: readonly string[], value: number): number {
     if (Number.isNaN(value) || (Number.isSafeInteger(value) && value >= 1)) return value;
-    return this.#problem(`${keys.join(' or ')} must be an integer >= 1, got ${value}`);
+    return this.#problem(`${keys.join(' or ')} must be a whole number >= 1, got ${value}`);
   }
 
   #problem(text: string): number {

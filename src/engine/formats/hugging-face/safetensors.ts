@@ -126,7 +126,7 @@ const place = (name: string, entry: unknown, dataStart: number, fail: Fail): Sto
   const wrong = (key: string, wanted: string, came: unknown) =>
     fail('corrupt', `${what} has ${key} ${JSON.stringify(came)}, not ${wanted}; the file is corrupt`);
   if (typeof dtype !== 'string') throw wrong('dtype', 'a name', dtype);
-  if (!areExtents(shape)) throw wrong('shape', 'an array of integers', shape);
+  if (!areExtents(shape)) throw wrong('shape', 'an array of whole numbers', shape);
   if (!areExtents(offsets) || offsets.length !== 2) throw wrong('data_offsets', 'two offsets', offsets);
   const [begin = 0, end = 0] = offsets;
   if (end < begin) throw wrong('data_offsets', 'a range', offsets);

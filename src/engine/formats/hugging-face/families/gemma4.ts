@@ -58,7 +58,7 @@ const writeLayers = (config: Config, keys: Keys): void => {
   const layers = layersOf(config);
   const shared = config.optional('num_kv_shared_layers') ?? 0;
   if (!Number.isSafeInteger(shared) || shared < 0 || shared >= layers) {
-    config.refuse(`num_kv_shared_layers must be an integer >= 0 and below ${layers}, got ${shared}`);
+    config.refuse(`num_kv_shared_layers must be a whole number >= 0 and below ${layers}, got ${shared}`);
   }
   keys.set('attention.shared_kv_layers', shared);
   const slides = slidingLayers(config);
