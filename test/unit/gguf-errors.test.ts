@@ -32,12 +32,12 @@ const refusal = async (bytes: Uint8Array): Promise<{ code: string; message: stri
 const refusalOf = (changes: Partial<GgufFile>) => refusal(ggufBytes({ ...good, ...changes }));
 
 describe('a truncated file', () => {
-  it('is refused wherever it was cut, and nowhere else', async () => {
+  it('is rejected wherever it is cut, and accepted when complete', async () => {
     const bytes = ggufBytes(good);
     await openSource(memorySource(bytes));
     for (let length = 0; length < bytes.length; length++) {
       const { code } = await refusal(bytes.subarray(0, length));
-      // Fewer than four bytes cannot be told from any other file.
+      // With fewer than four bytes, the format cannot be detected.
       expect(code).toBe(length > 0 && length < 4 ? 'wrong_magic' : 'truncated');
     }
   });
@@ -53,7 +53,7 @@ describe('a truncated file', () => {
     });
   });
 
-  it('and one with counts that it cannot hold are refused alike', async () => {
+  it('is rejected with the same error as a file whose counts exceed its size', async () => {
     expect(await refusalOf({ lies: { tensorCount: 1000n } })).toMatchObject({
       code: 'truncated',
       message: expect.stringContaining('table of 1000 tensors'),
@@ -64,7 +64,7 @@ describe('a truncated file', () => {
     });
   });
 
-  it('and one with counts beyond any file says so in words', async () => {
+  it('reports counts above 2^53 in words', async () => {
     for (const lies of [{ tensorCount: 2n ** 60n }, { metadataCount: 2n ** 64n - 1n }]) {
       const { code, message } = await refusalOf({ lies });
       expect(code).toBe('corrupt');
@@ -108,14 +108,14 @@ describe('a file that is not GGUF', () => {
     ['zeros', new Uint8Array(100), /zero bytes/],
     ['noise', bytesOf([0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5]), /starts with de ad be ef/],
     ['three bytes', bytesOf('GGU'), /starts with 47 47 55/],
-  ])('is recognised: %s', async (_, bytes, message) => {
+  ])('is identified: %s', async (_, bytes, message) => {
     expect(await refusal(bytes)).toMatchObject({
       code: 'wrong_magic',
       message: expect.stringMatching(message),
     });
   });
 
-  it('is told apart from a big-endian GGUF', async () => {
+  it('has another error than a big-endian GGUF', async () => {
     for (const magic of ['GGUF', 'FUGG']) {
       const bytes = bytesOf(magic, [0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
       expect(await refusal(bytes)).toMatchObject({
@@ -125,7 +125,7 @@ describe('a file that is not GGUF', () => {
     }
   });
 
-  it.each([1, 4, 77])('is told apart from GGUF of version %i', async (version) => {
+  it.each([1, 4, 77])('has another error than GGUF version %i', async (version) => {
     expect(await refusalOf({ version })).toMatchObject({
       code: 'unsupported_version',
       message: expect.stringContaining(`version ${version} (supported: 2, 3)`),
@@ -142,7 +142,7 @@ describe('an unsupported model', () => {
       expect(message).toContain(type);
   });
 
-  it('is refused for a type number that nobody knows', async () => {
+  it('is rejected for an unknown type number', async () => {
     expect((await refusalOf({ lies: { types: { v: 1234 } } })).message).toContain(
       "'v' is stored as type number 1234",
     );
@@ -189,7 +189,7 @@ describe('a corrupt header', () => {
     });
   });
 
-  it('is refused for lengths that the file cannot hold, before anything is allocated', async () => {
+  it('is rejected for lengths beyond the file before anything is allocated', async () => {
     const bytes = ggufBytes(good);
     const view = new DataView(bytes.buffer);
     // After the fixed header: key length (8), 'general.name' (12), type (4), the string's length.
@@ -215,7 +215,7 @@ describe('a corrupt header', () => {
     });
   });
 
-  it('is refused when it would take more memory than any header does, however large the file', async () => {
+  it('is rejected when the header exceeds its size limit, however large the file is', async () => {
     const bytes = ggufBytes(good);
     new DataView(bytes.buffer).setBigUint64(24 + 8 + 12 + 4, 2n ** 30n, true);
     // A file of 8 GiB that has room for a string of 1 GiB.

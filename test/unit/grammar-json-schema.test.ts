@@ -340,7 +340,7 @@ const table: [name: string, schema: unknown, writes: unknown[], never: unknown[]
 ];
 
 describe('JSON schemas', () => {
-  it.each(table)('keeps %s', async (_, schema, writes, never) => {
+  it.each(table)('enforces %s', async (_, schema, writes, never) => {
     const fits = validatorOf(schema, 'draft2020-12') ?? validatorOf(schema, 'draft7');
     const grammar = await grammars.compile({ kind: 'json_schema', schema });
     for (const value of writes) {
@@ -431,7 +431,7 @@ describe('JSON schemas', () => {
       '',
       /too many alternatives/,
     ],
-  ])('refuses %s with its place', (_, schema, path, message) => {
+  ])('rejects %s with its path', (_, schema, path, message) => {
     let error: unknown;
     try {
       translate({ kind: 'json_schema', schema }, { counted: true });
@@ -446,7 +446,7 @@ describe('JSON schemas', () => {
     expect((error as Error).message).toMatch(message);
   });
 
-  it('refuses hostile schemas before they cost much', () => {
+  it('rejects hostile schemas quickly', () => {
     const deep = (() => {
       let schema: unknown = { type: 'null' };
       for (let depth = 0; depth < 1000; depth++) schema = { items: schema };

@@ -1,4 +1,4 @@
-/** Experts of Hugging Face folders, whatever tensors they come in: the right rows, little at a time, or a refusal. */
+/** Experts of Hugging Face folders in every tensor layout: correct rows with little memory, or an error. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { openHuggingFace } from '../../src/engine/formats/hugging-face/index.ts';
@@ -58,7 +58,7 @@ describe.each([
   ['in four bits', packed],
   ['with columns before rows', plain],
 ])('experts in tensors %s', (_, contents) => {
-  it('are read in pieces of any size, into any place', async () => {
+  it('are read in pieces of any size, into any buffer', async () => {
     const file = await openHuggingFace(memoryFiles(contents));
     for (const tensor of expertsOf(file)) {
       const [rows, rowBytes] = [rowsOf(tensor), bytesOfRow(tensor)];
@@ -78,7 +78,7 @@ describe.each([
     }
   });
 
-  it('are never held whole', async () => {
+  it('are never completely in memory', async () => {
     const weights: MemorySource = memorySource(contents['model.safetensors']!, 'model.safetensors');
     const others = Object.entries(contents).map(
       ([name, bytes]) => [name, memorySource(bytes, name)] as const,
@@ -97,7 +97,7 @@ describe.each([
   });
 });
 
-it('the same experts are the same model, however they lie', async () => {
+it('the same experts in different layouts are the same model', async () => {
   const [separate, together] = [
     await openHuggingFace(memoryFiles(qwen)),
     await openHuggingFace(memoryFiles(stacked(qwen))),
@@ -114,7 +114,7 @@ it('the same experts are the same model, however they lie', async () => {
 it.each([
   ['F32', 4],
   ['F16', 2],
-])('of %s with columns before rows are turned', async (dtype, size) => {
+])('transposed experts of %s are read correctly', async (dtype, size) => {
   const { shape } = weightsOf(plain)[`${at}.down_proj`]!;
   const [experts, columns, rows] = shape as [number, number, number];
   const numbers = Array.from({ length: experts * columns * rows }, (_, i) => i % 1999);
@@ -136,7 +136,7 @@ it.each([
   expect(await file.readRows(tensor, 0, experts * rows)).toEqual(of(turned));
 });
 
-it('an expert that could not be read is read when it is asked for again', async () => {
+it('an expert whose read failed is read again on the next request', async () => {
   const weights = memorySource(plain['model.safetensors']!, 'model.safetensors');
   const others = Object.entries(plain).map(([name, bytes]) => [name, memorySource(bytes, name)] as const);
   let broken = false;
@@ -156,7 +156,7 @@ const blocks = `${at}.gate_up_proj_blocks`;
 const scales = `${at}.gate_up_proj_scales`;
 const second = `${at}.1.up_proj.weight`;
 
-describe('experts that do not fit', () => {
+describe('experts that do not match the configuration', () => {
   it.each<[string, Contents, Record<string, SafeTensor | undefined>, RegExp]>([
     [
       'one missing',
@@ -227,7 +227,7 @@ describe('experts that do not fit', () => {
     });
   });
 
-  it('are refused beyond the last layer, and where nothing is known of such tensors', async () => {
+  it('are rejected beyond the last layer, and in families without experts', async () => {
     const more = { 'model.layers.7.mlp.experts.0.up_proj.weight': zeros('BF16', [32, 64], 2) };
     for (const [contents, changes] of [
       [qwen, more],
