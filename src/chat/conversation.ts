@@ -11,7 +11,9 @@ import { arrangeSystems } from './systems.ts';
 import type { RenderedConversation } from './prompt.ts';
 import type { ChatInput, ChatTurn, PastCall, ToolDefinition } from './types.ts';
 
-/** Converts a conversation to the input of a template. What the template cannot render is written into message texts. */
+/**
+ * Converts a conversation to the input of a template. What the template cannot render is written into message texts.
+ */
 export function toConversation(facts: TemplateFacts, input: ChatInput): RenderedConversation {
   const tools = input.toolChoice === 'none' ? [] : (input.tools ?? []);
   const { source } = facts.template;

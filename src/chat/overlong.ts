@@ -7,8 +7,8 @@ const cutTokens = 32;
 
 /**
  * Estimates the token count of a text that certainly exceeds the limit; undefined when the text may fit. Encodes the
- * text in slices and yields to the event loop between them, because encoding 10 MB at once would block for seconds. Stops
- * as soon as the limit is certainly exceeded.
+ * text in slices and yields to the event loop between them, because encoding 10 MB at once would block for seconds.
+ * Stops as soon as the limit is certainly exceeded.
  * @param limit tokens that the context holds
  * @param options must equal the options of the later encoding; otherwise a text that fits could be rejected
  */

@@ -40,7 +40,9 @@ export async function refuseOverlong(
   if (tokens !== undefined) throw contextExceeded(limit, `the prompt has about ${tokens}`);
 }
 
-/** Rejects more items than the context has tokens: each takes at least one, and rendering many blocks other requests. */
+/**
+ * Rejects more items than the context has tokens: each takes at least one, and rendering many blocks other requests.
+ */
 export function refuseMany(count: number, what: string, limit: number): void {
   if (count > limit) throw contextExceeded(limit, `the conversation has ${count} ${what}`);
 }

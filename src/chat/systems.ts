@@ -1,8 +1,8 @@
 import type { ChatTurn } from './types.ts';
 
 /**
- * Arranges system messages for a template: joins them when it accepts only one, and moves them to user messages where it
- * accepts none.
+ * Arranges system messages for a template: joins them when it accepts only one, and moves them to user messages where
+ * it accepts none.
  * @param toolDescription added after the leading system messages
  * @param getSupport where the template accepts system messages; called only when there are any
  */

@@ -151,8 +151,8 @@ class OpenGrammars implements Grammars {
 
   /**
    * Handles a slow request: the worker continues with it, and all other requests move to a new worker. When there are
-   * already too many slow workers, the timeout of the request is shortened, so that a client with many slow grammars does
-   * not delay others for long.
+   * already too many slow workers, the timeout of the request is shortened, so that a client with many slow grammars
+   * does not delay others for long.
    */
   #onLate(keeper: Keeper): void {
     if (this.#keeper !== keeper) return;

@@ -18,7 +18,8 @@ export interface Translation {
 
 /**
  * Translates a grammar source to XGrammar's EBNF.
- * @param allowLengthMarks use length marks for string lengths; otherwise rules count characters, which matches much slower
+ * @param allowLengthMarks use length marks for string lengths; otherwise rules count characters, which matches much
+ *   slower
  * @throws GrammarError
  */
 export function translate(source: GrammarSource, { counted }: { counted: boolean }): Translation {

@@ -64,7 +64,10 @@ const unreadable: Readonly<Record<string, readonly string[]>> = {
   'deepseek-ai-DeepSeek-R1-Distill-Qwen-32B': ['several calls'],
 };
 
-/** Start of the answer in the later prompt: after the first prompt, or where that opened reasoning, which is not repeated. */
+/**
+ * Start of the answer in the later prompt: after the first prompt, or where that opened reasoning, which is not
+ * repeated.
+ */
 function answerStart(asked: string, later: string, reasoning: ReasoningMarks | undefined) {
   if (later.startsWith(asked) || !reasoning) return { start: asked.length, isOpen: false };
   const start = Math.max(...reasoning.open.map((open) => asked.lastIndexOf(open.trim())));

@@ -16,8 +16,8 @@ export interface AnswerReading {
   readonly style: ToolStyle | undefined;
   readonly reasoning: ReasoningMarks | undefined;
   /**
-   * What the answer starts with: a new turn, which may start with reasoning; reasoning that the prompt opened; text after
-   * reasoning that the prompt closed; or the rest of a text.
+   * What the answer starts with: a new turn, which may start with reasoning; reasoning that the prompt opened; text
+   * after reasoning that the prompt closed; or the rest of a text.
    */
   readonly begins: 'turn' | 'reasoning' | 'behind reasoning' | 'text';
   /** Tools that may be called. Without tools, calls are content. */

@@ -14,7 +14,10 @@ const between = (begins: readonly string[], ends: readonly string[], list: 'alwa
     return true;
   };
 
-/** `<tool_call>{...}</tool_call>`: Hermes, Qwen 2.5 and 3, SmolLM, Bielik, Granite 4, and models whose template has no tools. */
+/**
+ * `<tool_call>{...}</tool_call>`: Hermes, Qwen 2.5 and 3, SmolLM, Bielik, Granite 4, and models whose template has no
+ * tools.
+ */
 export const hermes: ToolStyle = {
   name: 'hermes',
   isTaught: ({ source, call }) =>

@@ -30,7 +30,9 @@ export interface CallGrammar {
 /** What identifies the tool call format of a template. */
 export interface StyleEvidence {
   readonly source: string;
-  /** The template's rendering of a call of `probe_tool` with `probe_key` = `probe value`; empty if it renders no calls. */
+  /**
+   * The template's rendering of a call of `probe_tool` with `probe_key` = `probe value`; empty if it renders no calls.
+   */
   readonly call: string;
 }
 

@@ -36,7 +36,9 @@ export interface CallForm {
   readonly together: boolean;
   /** Whether ids must have nine letters and digits. */
   readonly shortIds: boolean;
-  /** Content is in the message of the calls, in a message before it, or dropped because the template cannot render it. */
+  /**
+   * Content is in the message of the calls, in a message before it, or dropped because the template cannot render it.
+   */
   readonly content: 'same' | 'before' | 'lost';
 }
 

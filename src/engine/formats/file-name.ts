@@ -1,6 +1,8 @@
 import { ModelFileError } from './model-file.ts';
 
-/** Whether a relative path stays inside its folder: no empty, `.` or `..` segment, no backslash, no control character. */
+/**
+ * Whether a relative path stays inside its folder: no empty, `.` or `..` segment, no backslash, no control character.
+ */
 export const isFileName = (name: string): boolean =>
   name.split('/').every((part) => part !== '' && part !== '.' && part !== '..' && !/[\\\p{Cc}]/u.test(part));
 

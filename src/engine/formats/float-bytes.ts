@@ -1,4 +1,6 @@
-/** Element types of unquantized tensors. Typed arrays read the bytes directly: files and WebGPU hosts are little-endian. */
+/**
+ * Element types of unquantized tensors. Typed arrays read the bytes directly: files and WebGPU hosts are little-endian.
+ */
 export type FloatType = 'F32' | 'F16' | 'BF16';
 
 export const isFloatType = (type: string): type is FloatType =>

@@ -14,8 +14,8 @@ const swappedMagic = 0x47475546;
 const fixedHeaderBytes = 24;
 
 /**
- * Opens a GGUF file (version 2 or 3, little-endian). For one part of a split model, opens all parts. Reads only headers;
- * `readRows` reads weights.
+ * Opens a GGUF file (version 2 or 3, little-endian). For one part of a split model, opens all parts. Reads only
+ * headers; `readRows` reads weights.
  * @param entry the file's name in `files`
  * @throws ModelFileError `not_found`, `wrong_magic`, `big_endian`, `unsupported_version`, `unsupported_type`, `split`,
  *   `truncated` or `corrupt`; the message names the file and what to do

@@ -6,7 +6,9 @@ import { openMlc } from './mlc/index.ts';
 import { type ModelFile, ModelFileError } from './model-file.ts';
 import { splitNameOf } from './split-name.ts';
 
-/** Folder formats and the file that identifies each. MLC comes first, because its folders may also have a config.json. */
+/**
+ * Folder formats and the file that identifies each. MLC comes first, because its folders may also have a config.json.
+ */
 const folderFormats = [
   { tells: 'mlc-chat-config.json', open: openMlc },
   { tells: 'config.json', open: openHuggingFace },

@@ -11,8 +11,8 @@ const chunkWeights = 1 << 18;
 
 /**
  * Whether a tensor keeps its float type. Position and token type embeddings are lookups: quantizing them saves no
- * bandwidth and makes neighboring positions equal. Router weights are small, and rounding them changes which experts are
- * selected. Expert biases are vectors.
+ * bandwidth and makes neighboring positions equal. Router weights are small, and rounding them changes which experts
+ * are selected. Expert biases are vectors.
  */
 const isKept = (name: string): boolean =>
   ['position_embd.weight', 'token_types.weight'].includes(name) || /\.bias$|\.ffn_gate_inp\./.test(name);

@@ -4,7 +4,9 @@ import type { Metadata } from '../formats/model-file.ts';
 import { pythonFunctions, withPythonSemantics } from './python-semantics.ts';
 import type { ChatMessage, ChatTemplate, Tokenizer } from './types.ts';
 
-/** A conversation that the chat template rejects, or a template that cannot run. The message ends with the template's. */
+/**
+ * A conversation that the chat template rejects, or a template that cannot run. The message ends with the template's.
+ */
 export class ChatTemplateError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);

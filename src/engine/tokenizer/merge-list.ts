@@ -2,8 +2,8 @@ import { type Pairs, PairTable } from './merge.ts';
 import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';
 
 /**
- * Maps texts to symbols: token ids, and numbers beyond the vocabulary for intermediate texts that are not tokens. A text
- * never becomes a control or byte token, even if it equals the text of one.
+ * Maps texts to symbols: token ids, and numbers beyond the vocabulary for intermediate texts that are not tokens. A
+ * text never becomes a control or byte token, even if it equals the text of one.
  */
 export class SymbolTable {
   readonly #vocabulary: Vocabulary;

@@ -31,7 +31,9 @@ export function pieceBytes(vocabulary: Vocabulary, id: number): Uint8Array {
   return new TextEncoder().encode(text.replaceAll(mark, ' '));
 }
 
-/** Splits texts at boundaries that no token spans: before a `▁` that no token contains after the preceding character. */
+/**
+ * Splits texts at boundaries that no token spans: before a `▁` that no token contains after the preceding character.
+ */
 export class PieceSpans {
   /** Code units that some token has directly before a `▁`. Only after these may a token span the end of a word. */
   readonly #joins: ReadonlySet<number>;

@@ -120,8 +120,8 @@ export function readVocabulary(
     if (id !== undefined && (endIds.has(id) || fillInTheMiddleNames.includes(name)))
       types[id] = tokenType.control;
   }
-  // The converter of Gemma 4 marks these as text, so that they are printed. They delimit tool calls and channels, so text
-  // of a message must not become one of them.
+  // The converter of Gemma 4 marks these as text, so that they are printed. They delimit tool calls and channels, so
+  // text of a message must not become one of them.
   for (const name of metadata.get('tokenizer.ggml.model') === 'gemma4' ? gemmaMarks : []) {
     const id = ids.get(name);
     if (id !== undefined) types[id] = tokenType.control;

@@ -28,8 +28,8 @@ export interface WordPieceOptions {
 }
 
 /**
- * BERT's WordPiece (`tokenizer.ggml.model` 'bert'): normalizes case and accents, then splits each word greedily into the
- * longest tokens. GGUF writes the first token of a word with `▁` and the others without `##`.
+ * BERT's WordPiece (`tokenizer.ggml.model` 'bert'): normalizes case and accents, then splits each word greedily into
+ * the longest tokens. GGUF writes the first token of a word with `▁` and the others without `##`.
  */
 export class WordPieceModel implements TextModel {
   readonly #vocabulary: Vocabulary;

@@ -4,8 +4,8 @@ import type { Rules } from './rules.ts';
 const blockLength = 100;
 
 /**
- * Adds rules for `minCount` to `maxCount` items and a non-empty end. They form a chain, because XGrammar's `{m,n}` takes
- * milliseconds per token when an item is more than a character class.
+ * Adds rules for `minCount` to `maxCount` items and a non-empty end. They form a chain, because XGrammar's `{m,n}`
+ * takes milliseconds per token when an item is more than a character class.
  * @param maxCount must be finite
  */
 export function counted(

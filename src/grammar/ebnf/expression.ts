@@ -16,8 +16,8 @@ export type Expression =
   | FreeText;
 
 /**
- * Free text. After a trigger its rule must follow, then the text is free again. The text ends after one of the stops, or
- * anywhere without stops. May only be the complete body of a rule.
+ * Free text. After a trigger its rule must follow, then the text is free again. The text ends after one of the stops,
+ * or anywhere without stops. May only be the complete body of a rule.
  */
 export interface FreeText {
   readonly kind: 'free';

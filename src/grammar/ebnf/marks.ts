@@ -12,5 +12,7 @@ export interface Lengths {
 export const markByte = 0xff;
 /** Maximum number of marks in one grammar. */
 export const mostMarks = 64;
-/** The second byte of a mark. The mark with the index `maxMarks` is in no grammar; a mask allows it only in free text. */
+/**
+ * The second byte of a mark. The mark with the index `maxMarks` is in no grammar; a mask allows it only in free text.
+ */
 export const markCharacter = (index: number): string => String.fromCharCode(0x30 + index);

@@ -10,9 +10,9 @@ const beyondAscii: CodePoints = [
 ];
 
 /**
- * Prints rules as XGrammar's EBNF. XGrammar merges alternatives with a common prefix or a common suffix, but is wrong when
- * it merges both: "apx" | "aqy" | "aqx" allows "apy". Therefore no printed rule has two alternatives that start with the
- * same text; what follows the prefix becomes a separate rule.
+ * Prints rules as XGrammar's EBNF. XGrammar merges alternatives with a common prefix or a common suffix, but is wrong
+ * when it merges both: "apx" | "aqy" | "aqx" allows "apy". Therefore no printed rule has two alternatives that start
+ * with the same text; what follows the prefix becomes a separate rule.
  */
 export class Printer {
   readonly lines: string[] = [];
@@ -143,8 +143,8 @@ export function quote(text: string): string {
 }
 
 /**
- * Prints a character set. XGrammar 0.1.27 reads classes as bytes (it uses the lowest eight bits of non-ASCII characters),
- * and a negated class allows invalid UTF-8. Non-ASCII characters are therefore printed as byte sequences.
+ * Prints a character set. XGrammar 0.1.27 reads classes as bytes (it uses the lowest eight bits of non-ASCII
+ * characters), and a negated class allows invalid UTF-8. Non-ASCII characters are therefore printed as byte sequences.
  */
 function spell(set: CodePoints): string[][] {
   const low = intersection(set, ascii);

@@ -5,7 +5,9 @@ export type ByteRange = readonly [first: number, last: number];
 
 const limits = [0x7f, 0x7ff, 0xffff, 0x10ffff];
 
-/** The UTF-8 encodings of non-ASCII characters as sequences of byte ranges. Every combination is a character of the set. */
+/**
+ * The UTF-8 encodings of non-ASCII characters as sequences of byte ranges. Every combination is a character of the set.
+ */
 export function utf8Ranges(set: CodePoints): ByteRange[][] {
   const found: ByteRange[][] = [];
   for (const [first, last] of set) split(Math.max(first, 0x80), last, found);

@@ -64,7 +64,10 @@ const patterns: Readonly<Record<string, string>> = (() => {
 /** String formats that a grammar cannot enforce. */
 const beyond = new Set(['regex', 'uri-template']);
 
-/** Finds the expression of a string format; undefined for unknown formats, which the standard tells validators to ignore. */
+/**
+ * Finds the expression of a string format; undefined for unknown formats, which the standard tells validators to
+ * ignore.
+ */
 export function textFormat(name: string): Expression | 'beyond' | undefined {
   if (beyond.has(name)) return 'beyond';
   const pattern = Object.hasOwn(patterns, name) ? patterns[name] : undefined;

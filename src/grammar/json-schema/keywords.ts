@@ -6,7 +6,9 @@ import { malformed, pointer } from './refusal.ts';
 export const jsonTypes = ['object', 'array', 'string', 'number', 'boolean', 'null'] as const;
 export type JsonType = (typeof jsonTypes)[number];
 
-/** Reads a keyword with a number. This and the following functions throw GrammarError with the path of an invalid value. */
+/**
+ * Reads a keyword with a number. This and the following functions throw GrammarError with the path of an invalid value.
+ */
 export function numberOf({ schema, path }: Place, keyword: string): number | undefined {
   const value = (schema as SchemaObject)[keyword];
   if (value === undefined) return undefined;

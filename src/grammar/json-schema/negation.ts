@@ -17,7 +17,8 @@ import { pointer } from './refusal.ts';
 const mostDepth = 20;
 
 /**
- * Schemas whose values do not match the given one. They may not cover all such values. Empty when none can be expressed.
+ * Schemas whose values do not match the given one. They may not cover all such values. Empty when none can be
+ * expressed.
  */
 export function negations(document: SchemaDocument, place: Place, depth = 0): Place[] {
   const { schema, path } = place;

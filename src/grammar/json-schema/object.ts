@@ -166,7 +166,8 @@ function furtherMembers(
     ({ place, properties, patterns, additional }) =>
       additional !== undefined || (properties.size === 0 && patterns.length === 0 && isOpen(place)),
   );
-  // Without `additionalProperties`, objects with declared properties get no others. This allows fewer objects, all valid.
+  // Without `additionalProperties`, objects with declared properties get no others. This allows fewer objects, all
+  // valid.
   const declared = parts.some(({ properties }) => properties.size > 0);
   const explicit = parts.some(({ additional }) => additional !== undefined && additional.schema !== false);
   const free = explicit || (open && !declared);

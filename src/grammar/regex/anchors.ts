@@ -11,8 +11,8 @@ interface Language {
 }
 
 /**
- * What a part of a pattern matches, depending on its anchors: a language for each pair of `isFirst` (the match must be at
- * the start of the text) and `isLast` (it must be at the end). A pair that cannot match is absent.
+ * What a part of a pattern matches, depending on its anchors: a language for each pair of `isFirst` (the match must be
+ * at the start of the text) and `isLast` (it must be at the end). A pair that cannot match is absent.
  */
 export type Anchored = readonly Branch[];
 

@@ -118,9 +118,9 @@ export const turnedRows =
 const halfBlock = 16;
 
 /**
- * Reads rows of blocks [experts, rows, blocks per row, 16] and their exponents [experts, rows, blocks per row] as GGUF's
- * MXFP4: the exponent, then 16 bytes whose low nibbles are the first 16 values. In the checkpoint, byte i holds the
- * values 2i and 2i + 1.
+ * Reads rows of blocks [experts, rows, blocks per row, 16] and their exponents [experts, rows, blocks per row] as
+ * GGUF's MXFP4: the exponent, then 16 bytes whose low nibbles are the first 16 values. In the checkpoint, byte i holds
+ * the values 2i and 2i + 1.
  */
 export const packedRows = (
   { blocks, scales }: { blocks: LocatedTensor; scales: LocatedTensor },

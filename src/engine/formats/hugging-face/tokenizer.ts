@@ -61,7 +61,8 @@ function kindOf(json: TokenizerJson): Kind {
 function readTokens(files: TokenizerFiles, json: TokenizerJson, kind: Kind): Tokens {
   const given = readVocabulary(json.model);
   const last = json.addedTokens.reduce((most, { id }) => Math.max(most, id), given.texts.length - 1);
-  // The embedding decides the size: tokens beyond it cannot be used, and embeddings beyond the tokens are never sampled.
+  // The embedding decides the size: tokens beyond it cannot be used, and embeddings beyond the tokens are never
+  // sampled.
   const config = asObject(files.config);
   const rows = config['vocab_size'] ?? asObject(config['text_config'])['vocab_size'];
   const size = typeof rows === 'number' ? rows : last + 1;

@@ -47,7 +47,9 @@ export const blocksOfGroups = (
   }
 };
 
-/** Writes eight bytes: the weights of `low` in the low nibbles, those of `high` (16 weights later) in the high nibbles. */
+/**
+ * Writes eight bytes: the weights of `low` in the low nibbles, those of `high` (16 weights later) in the high nibbles.
+ */
 const interleave = (low: number, high: number, out: Uint8Array, at: number): void => {
   for (let pair = 0; pair < 4; pair++) {
     const a = low >>> (pair * 8);

@@ -17,8 +17,8 @@ import { presentStored } from './tensors.ts';
 
 /**
  * Opens a folder of MLC weights (`mlc-chat-config.json`, `tensor-cache.json` and its shards) with the metadata and
- * tensors that llama.cpp's converter would write to GGUF, in blocks that hold the same values. Reads only configuration;
- * `readRows` reads weights.
+ * tensors that llama.cpp's converter would write to GGUF, in blocks that hold the same values. Reads only
+ * configuration; `readRows` reads weights.
  * @throws ModelFileError `not_found`, `unsupported_architecture`, `unsupported_type`, `unsupported_tensors`,
  *   `bad_config`, `bad_tensors`, `truncated` or `corrupt`; the message names the file and what to do
  */

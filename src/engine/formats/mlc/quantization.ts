@@ -22,8 +22,8 @@ const four: Group = { columns: 32, types: { F16: 'Q4_0', F32: 'MLC_Q4F32', BF16:
 const three: Group = { columns: 40, types: { F16: 'MLC_Q3F16' } };
 
 /**
- * Supported quantizations, whose groups run along rows; those named `_0` group along columns. `_2` does not quantize the
- * embedding and the output matrix.
+ * Supported quantizations, whose groups run along rows; those named `_0` group along columns. `_2` does not quantize
+ * the embedding and the output matrix.
  */
 const groups: Readonly<Record<string, Group | undefined>> = {
   q4f16_1: four,

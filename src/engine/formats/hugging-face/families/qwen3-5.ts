@@ -91,7 +91,9 @@ const metadata = (config: Config, keys: Keys): void => {
   keys.set('full_attention_interval', config.optionalCount('full_attention_interval') ?? period);
 };
 
-/** Qwen3.5 and the text model of its multimodal variants: gated linear attention in most layers, else full attention. */
+/**
+ * Qwen3.5 and the text model of its multimodal variants: gated linear attention in most layers, else full attention.
+ */
 export const qwen3_5: Family = {
   architecture: 'qwen35',
   defaults: {

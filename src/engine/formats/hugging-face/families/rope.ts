@@ -2,8 +2,8 @@ import { isRecord, type Json } from '../../../../util/json.ts';
 import type { Config } from '../config.ts';
 
 /**
- * RoPE parameters of the layers with full attention. Old configurations have `rope_theta` and `rope_scaling`; newer ones
- * have `rope_parameters`, either for all layers or for each layer kind.
+ * RoPE parameters of the layers with full attention. Old configurations have `rope_theta` and `rope_scaling`; newer
+ * ones have `rope_parameters`, either for all layers or for each layer kind.
  */
 export const fullRope = (config: Config): Config => {
   const all = config.object('rope_scaling', 'rope_parameters') ?? {};
