@@ -1,10 +1,10 @@
-/** The thread that compiles grammars and matches tokens for the host, which ends it when one takes too long. */
+/** Worker thread that compiles grammars and matches tokens. The host terminates it when a request takes too long. */
 import { parentPort } from 'node:worker_threads';
 import { type Question, serveGrammars } from './grammar/index.ts';
 import { limitMemory, loadGrammarLibrary } from './platform/node-grammar-library.ts';
 
 const port = parentPort;
-if (!port) throw new Error('this is no program of its own: the host starts it');
+if (!port) throw new Error('grammar-worker must be started by the host as a worker thread');
 const memory = limitMemory();
 const answer = serveGrammars(loadGrammarLibrary(), memory, (reply) => {
   const { value } = 'value' in reply ? reply : { value: undefined };

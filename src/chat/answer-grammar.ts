@@ -6,20 +6,20 @@ import type { ReasoningPlace } from './template/reasoning.ts';
 
 export interface AnswerBounds {
   readonly style: ToolStyle | undefined;
-  /** Tools that may be called. */
+  /** Tools that the model may call. */
   readonly tools: readonly BoundTool[];
-  /** Whether the answer must be a call. */
+  /** Whether the answer must be a tool call. */
   readonly required: boolean;
   readonly parallel: boolean;
   readonly output: GrammarSource | undefined;
-  /** Texts that begin calls where none may be made. */
+  /** Texts that start tool calls, when calls are not allowed. */
   readonly forbidden: readonly string[];
   readonly reasoning: ReasoningMarks | undefined;
-  /** Where the prompt leaves reasoning: the answer begins within it, may begin with it, or comes after it. */
+  /** Whether the answer starts inside reasoning, may start with it, or comes after it. */
   readonly place: ReasoningPlace;
 }
 
-/** What an answer must look like: reasoning is free, what follows is bound. Undefined: nothing is bound. */
+/** Builds the grammar of an answer: reasoning is unconstrained, the rest is constrained. Undefined: no constraints. */
 export function answerGrammar(bounds: AnswerBounds): GrammarSource | undefined {
   const { reasoning, style } = bounds;
   const bound = boundPart(bounds);
@@ -30,7 +30,7 @@ export function answerGrammar(bounds: AnswerBounds): GrammarSource | undefined {
   return { kind: 'structural', format: afterReasoning(format, bounds) };
 }
 
-/** The output where a family says first that it is for the user. */
+/** Adds the text that some families write before an answer to the user. */
 function outputFormat(output: GrammarSource, style: ToolStyle | undefined): StructuralFormat {
   const format = toFormat(output);
   return style?.answerBegin === undefined ? format : sequence(text(style.answerBegin), format);
@@ -46,7 +46,7 @@ function afterReasoning(part: StructuralFormat, { reasoning, place }: AnswerBoun
     content: { type: 'any_text' },
     end,
   });
-  // Models put line breaks between reasoning and answer.
+  // Models write line breaks between reasoning and answer.
   const rest: readonly StructuralFormat[] = [{ type: 'regex', pattern: '[ \\n]{0,4}' }, part];
   const within = place === 'within' ? thought('') : thought(open[0] ?? '');
   const answer = sequence(within, ...rest);
@@ -72,7 +72,7 @@ function boundPart({
   return { type: 'triggered_tags', triggers: grammar.triggers, tags, stop_after_first: !parallel };
 }
 
-/** One call, or several. */
+/** The format of one or several calls. */
 function callsFormat(grammar: CallGrammar, tools: readonly BoundTool[], parallel: boolean): StructuralFormat {
   if (grammar.block) return blockTag(grammar, grammar.block, tools, parallel);
   return listOf(grammar, tools, parallel);
@@ -117,7 +117,7 @@ function toFormat(source: GrammarSource): StructuralFormat {
   }
 }
 
-/** Within other formats a grammar begins with the rule `root`. */
+/** Renames the start rule to `root`, which grammars inside other formats must have. */
 function withRoot(grammar: string, root = 'root'): string {
   if (root === 'root') return grammar;
   const renamed = grammar.replaceAll(/\broot\b(?=\s*::=)/g, 'root_of_text');

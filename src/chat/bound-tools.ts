@@ -1,7 +1,7 @@
 import type { BoundTool } from './styles/index.ts';
 import type { ToolChoice, ToolDefinition } from './types.ts';
 
-/** The tools that the grammar lets the model call. */
+/** The tools that the grammar allows the model to call. */
 export function boundTools(tools: readonly ToolDefinition[], choice: ToolChoice): BoundTool[] {
   const wanted = typeof choice === 'object' ? tools.filter(({ name }) => name === choice.name) : tools;
   return wanted.map(({ name, parameters, strict = false }) => ({
@@ -12,12 +12,12 @@ export function boundTools(tools: readonly ToolDefinition[], choice: ToolChoice)
 }
 
 const noParameters = { type: 'object', properties: {}, additionalProperties: false };
-/** Members that bind nothing where no property is named. */
+/** Schema keywords that do not constrain an object without declared properties. */
 const idle = new Set(['type', 'properties', 'required', 'title', 'description', '$schema', 'strict']);
 
 /**
- * Whether a tool takes no arguments, as most clients write it: an object whose properties are none. To the letter that
- * schema allows any, and a bound model would invent some.
+ * Whether a tool takes no arguments, in the form that most clients send: an object schema without properties. Strictly,
+ * that schema allows any properties, and a constrained model would invent some.
  */
 const namesNone = ({
   type = 'object',

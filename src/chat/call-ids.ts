@@ -1,8 +1,8 @@
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
-/** An id as OpenAI's wire writes them. */
+/** Creates a random tool call id in OpenAI's format. */
 export function newCallId(): string {
-  // 62 letters, and the 8 values that would favour the first of them left out.
+  // Discard values from 248: 256 is not a multiple of 62, and they would make the first letters more frequent.
   const values: number[] = [];
   while (values.length < 24) {
     values.push(...crypto.getRandomValues(new Uint8Array(32)).filter((value) => value < 248));
@@ -13,7 +13,7 @@ export function newCallId(): string {
     .join('')}`;
 }
 
-/** Ids for templates that take only nine letters and digits: others are numbered as they appear. */
+/** Maps call ids to nine letters and digits, the only ids that some templates accept. Other ids are numbered. */
 export class ShortIds {
   readonly #known = new Map<string, string>();
 

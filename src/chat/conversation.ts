@@ -11,7 +11,9 @@ import { arrangeSystems } from './systems.ts';
 import type { RenderedConversation } from './prompt.ts';
 import type { ChatInput, ChatTurn, PastCall, ToolDefinition } from './types.ts';
 
-/** A conversation as a template takes it without loss: what it cannot write itself stands in texts. */
+/**
+ * Converts a conversation to the input of a template. What the template cannot render is written into message texts.
+ */
 export function toConversation(facts: TemplateFacts, input: ChatInput): RenderedConversation {
   const tools = input.toolChoice === 'none' ? [] : (input.tools ?? []);
   const { source } = facts.template;
@@ -49,7 +51,7 @@ class MessageWriter {
   readonly #continues: boolean;
   readonly #shortIds = new ShortIds();
   readonly #messages: ChatMessage[] = [];
-  /** The latest message tells results in the user's name. */
+  /** Whether the last message contains tool results as user text. */
   #tells = false;
 
   constructor(facts: TemplateFacts, continues: boolean) {
@@ -88,11 +90,11 @@ class MessageWriter {
     this.#messages.push({ role: 'assistant', content, ...name, ...thought });
   }
 
-  /** Past reasoning under the name by which the template knows it; templates decide which of it they show. */
+  /** Moves past reasoning to the message key that the template reads. The template decides what it renders. */
   #thought(turn: AssistantTurn): { content: string; thought: Readonly<Record<string, string>> } {
     const { reasoning: marks, template } = this.#facts;
     const name = reasoningNames.find((one) => reads(template.source, one));
-    // Without a name for it, what to do with reasoning in front is the template's business too.
+    // A template without such a key gets the content unchanged, with any reasoning at its start.
     if (name === undefined) return { content: turn.content, thought: {} };
     const split = turn.reasoning === undefined && marks ? splitReasoning(turn.content, marks) : undefined;
     const reasoning = turn.reasoning ?? split?.reasoning;
@@ -164,7 +166,7 @@ class MessageWriter {
     }
   }
 
-  /** Templates without results want turns to alternate: what the user says next belongs to the same turn. */
+  /** Appends user text. Templates without tool results require alternating roles, so it joins the last user message. */
   #addUserText(text: string): void {
     this.#tells = true;
     const last = this.#messages.at(-1);
@@ -187,7 +189,7 @@ const toWritten = (call: PastCall) => ({
   arguments: jsonText(argumentsObject(call.arguments)),
 });
 
-/** Templates walk arguments as an object; text that was no JSON stays readable within one. */
+/** Arguments as an object, which templates iterate. Text that is not JSON becomes the member `arguments`. */
 function argumentsObject(value: unknown): Readonly<Record<string, unknown>> {
   if (value === undefined || value === null || value === '') return {};
   if (isRecord(value)) return value;

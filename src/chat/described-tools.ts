@@ -2,7 +2,7 @@ import { jsonText } from './json-text.ts';
 import type { ToolStyle } from './styles/index.ts';
 import type { ToolDefinition } from './types.ts';
 
-/** What a model is told of its tools where its template leaves them out. */
+/** Describes tools in a system message, for models whose template does not render them. */
 export function describeTools(tools: readonly ToolDefinition[], style: ToolStyle): string {
   const lines = tools.map(({ name, description, parameters }) =>
     jsonText({ name, description, parameters: parameters ?? { type: 'object', properties: {} } }),
@@ -21,5 +21,5 @@ export function describeTools(tools: readonly ToolDefinition[], style: ToolStyle
   ].join('\n');
 }
 
-/** A result where the template has no role for it. */
+/** Writes a tool result as user text, for templates without a tool role. */
 export const resultText = (content: string): string => `<tool_response>\n${content}\n</tool_response>`;

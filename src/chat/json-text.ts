@@ -1,4 +1,4 @@
-/** JSON with spaces after commas and colons, as Python writes it and models saw it. */
+/** JSON with spaces after commas and colons, as Python writes it and models were trained on. */
 export function jsonText(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item: unknown) => jsonText(item ?? null)).join(', ')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null);

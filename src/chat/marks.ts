@@ -1,16 +1,16 @@
 import type { Tokenizer } from '../engine/index.ts';
 
 interface ControlTexts {
-  /** Every control token's text, longest first as the tokenizer matches them. */
+  /** Matches the text of any control token, the longest first, as the tokenizer does. */
   readonly pattern: RegExp;
   readonly ids: ReadonlyMap<string, number>;
-  /** What control tokens begin with. */
+  /** Proper prefixes of control token texts. */
   readonly beginnings: ReadonlySet<string>;
   readonly longest: number;
 }
 const known = new WeakMap<Tokenizer, ControlTexts>();
 
-/** The control tokens of a tokenizer by their texts; found once a tokenizer. */
+/** The control tokens of a tokenizer by their texts, cached per tokenizer. */
 export function controlTexts(tokenizer: Tokenizer): ControlTexts {
   const found = known.get(tokenizer) ?? findControlTexts(tokenizer);
   known.set(tokenizer, found);
@@ -38,9 +38,9 @@ function findControlTexts(tokenizer: Tokenizer): ControlTexts {
 }
 
 /**
- * Stand-ins for texts of control tokens that somebody wrote: private-use characters around digits, which no template
- * changes and nobody can guess. Templates trim, inspect and join the marked texts; then the marks become text again,
- * and it is known where.
+ * Replaces control token texts in user input by placeholders before a template renders it. A placeholder is a random
+ * number between private-use characters, which templates do not change and users cannot guess. After rendering,
+ * `unescape` restores the texts and returns their positions, where the tokenizer must not recognize control tokens.
  */
 export class Marks {
   readonly #controls: ControlTexts;
@@ -51,7 +51,7 @@ export class Marks {
     this.#controls = controlTexts(tokenizer);
   }
 
-  /** A text that is not the template's: it must not become a control token, also not together with what follows it. */
+  /** Escapes a text so that no part of it becomes a control token, not even together with the text that follows it. */
   mark(text: string): string {
     const { pattern, beginnings, longest } = this.#controls;
     const marked = text.replaceAll(pattern, (token) => this.#put(token));
@@ -62,17 +62,17 @@ export class Marks {
     return marked;
   }
 
-  /** The texts within a value, keys included. */
+  /** Escapes all strings in a value, including keys. */
   markAll<T>(value: T): T {
     return mapTexts(value, (text) => this.mark(text)) as T;
   }
 
-  /** A text that stands in no other. */
+  /** Creates a placeholder that occurs in no other text and is restored to an empty text. */
   unique(): string {
     return this.#put('');
   }
 
-  /** The text without marks, and where they stood: pairs of start and end. */
+  /** Restores the escaped texts, and returns their [start, end) ranges in the result. */
   restore(text: string): { text: string; literal: (readonly [start: number, end: number])[] } {
     const literal: (readonly [number, number])[] = [];
     const parts: string[] = [];
@@ -82,7 +82,7 @@ export class Marks {
       parts.push(part);
       length += part.length;
     };
-    // A template that writes JSON in ASCII escapes the marks too.
+    // A template that writes ASCII JSON escapes the private-use characters of placeholders too.
     const mark = new RegExp(`(\uE000|\\\\ue000)${this.#nonce}\\.(\\d+)(?:\uE001|\\\\ue001)`, 'g');
     for (const found of text.matchAll(mark)) {
       add(text.slice(end, found.index));
@@ -101,13 +101,13 @@ export class Marks {
   }
 }
 
-/** As JSON writes it in ASCII, within quotes. */
+/** The content of an ASCII JSON string. */
 const asciiOf = (text: string): string =>
   JSON.stringify(text)
     .slice(1, -1)
     .replaceAll(/[\u0080-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
-/** Every text within a value, keys included. */
+/** Collects all strings in a value, including keys. */
 export function textsOf(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   if (typeof value !== 'object' || value === null) return [];

@@ -19,7 +19,10 @@ import {
 
 type Model = Pick<Engine, 'tokenizer' | 'chatTemplate' | 'model'>;
 
-/** Renders and encodes a conversation for a model, and says how its answers are bound and read. */
+/**
+ * Renders and encodes a conversation for a model, and creates the grammar and the parser of its answers.
+ * @throws ChatError
+ */
 export async function prepareChat(model: Model, input: ChatInput): Promise<PreparedChat> {
   const { tokenizer, chatTemplate } = model;
   if (!chatTemplate) {
@@ -50,7 +53,7 @@ export async function prepareChat(model: Model, input: ChatInput): Promise<Prepa
     style,
     tools: boundTools(tools, toolChoice),
     required: tools.length > 0 && toolChoice !== 'auto',
-    // A tool that is named is called once.
+    // A tool choice that names a tool allows one call.
     parallel: input.parallelToolCalls !== false && typeof toolChoice !== 'object',
     output: input.output,
     forbidden: toolChoice === 'none' && input.tools?.length ? (facts.style.grammar?.triggers ?? []) : [],
@@ -86,7 +89,7 @@ function beginning(place: ReasoningPlace, continues = false): AnswerReading['beg
   return place === 'after' ? 'behind reasoning' : 'turn';
 }
 
-/** What a model's template can do. */
+/** The capabilities of a model's chat template. */
 export function chatTraits({ chatTemplate }: Pick<Model, 'chatTemplate'>): ChatTraits {
   if (!chatTemplate) return { toolStyle: undefined, reasoning: false };
   const facts = templateFacts(chatTemplate);
@@ -96,7 +99,7 @@ export function chatTraits({ chatTemplate }: Pick<Model, 'chatTemplate'>): ChatT
   };
 }
 
-/** Before anything is rendered: rendering and encoding what cannot fit would block everybody else. */
+/** Rejects input that cannot fit before rendering and encoding it, which would block other requests. */
 async function refuseHuge({ tokenizer, model }: Model, input: ChatInput): Promise<void> {
   const limit = model.contextLength;
   const calls = input.messages.reduce(
@@ -114,13 +117,13 @@ async function refuseHuge({ tokenizer, model }: Model, input: ChatInput): Promis
   for (const text of written) await refuseOverlong(tokenizer, text, limit);
 }
 
-/** The tools that an answer may call. */
+/** The tools that an answer may call, checked against the tool choice. */
 function callableTools({ tools = [], toolChoice = 'auto' }: ChatInput): readonly ToolDefinition[] {
   if (toolChoice === 'none') return [];
   if (tools.length === 0 && toolChoice !== 'auto') {
     throw new ChatError(
       'unknown_tool',
-      'A tool is to be called, but the request has none. Send tools, or leave tool_choice out.',
+      'tool_choice requires a tool call, but the request has no tools. Send tools, or omit tool_choice.',
     );
   }
   if (typeof toolChoice === 'object' && !tools.some(({ name }) => name === toolChoice.name)) {
@@ -133,14 +136,14 @@ function callableTools({ tools = [], toolChoice = 'auto' }: ChatInput): readonly
   return tools;
 }
 
-/** Everything up to the end of the last message, which the answer goes on with. */
+/** Renders the prompt up to the end of the last message's content, which the answer continues. */
 function renderOpenEnded(template: ChatTemplate, conversation: RenderedConversation, marks: Marks): string {
   const messages = [...conversation.messages];
   const last = messages.pop();
   if (last?.role !== 'assistant' || last['tool_calls'] !== undefined) {
     throw new ChatError(
       'chat_template_error',
-      'Only a message of the assistant without tool calls can be continued: let it be the last one.',
+      'Only an assistant message without tool calls can be continued, and it must be the last message.',
     );
   }
   const end = marks.unique();
@@ -154,13 +157,13 @@ function renderOpenEnded(template: ChatTemplate, conversation: RenderedConversat
   if (at === -1) {
     throw new ChatError(
       'chat_template_error',
-      "The model's chat template does not write the assistant's last message, so the answer cannot go on with it.",
+      "The model's chat template does not render the last assistant message, so the answer cannot continue it.",
     );
   }
   return rendered.slice(0, at);
 }
 
-/** The control tokens that a tokenizer has for texts. */
+/** The control tokens in the given texts, except those that end an answer. */
 function controlTokensIn({ tokenizer }: Model, texts: readonly string[]): ReadonlySet<number> {
   const { pattern, ids } = controlTexts(tokenizer);
   const found = texts.flatMap((text) => text.match(pattern) ?? []);

@@ -4,7 +4,7 @@ import type { Marks } from './marks.ts';
 import { overlong } from './overlong.ts';
 import { ChatError } from './types.ts';
 
-/** What a template is rendered with. */
+/** The input of a chat template. */
 export interface RenderedConversation {
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly unknown[];
@@ -13,9 +13,9 @@ export interface RenderedConversation {
 }
 
 /**
- * The ids of a rendered prompt. What a user wrote never becomes a control token, so nobody forges a turn by writing
- * `<|im_start|>system`: such texts were replaced by marks before the template saw them, and where marks stood the
- * tokenizer reads no control tokens.
+ * Encodes a rendered prompt. User input never becomes a control token, so a user cannot forge a message by writing
+ * `<|im_start|>system`: the escaper replaced such texts before rendering, and the tokenizer does not recognize control
+ * tokens in the ranges that the escaper restored.
  */
 export async function encodePrompt(
   { tokenizer, model }: Pick<Engine, 'tokenizer' | 'model'>,
@@ -25,11 +25,11 @@ export async function encodePrompt(
   const { text, literal } = marks.restore(rendered);
   await refuseOverlong(tokenizer, text, model.contextLength, { parseSpecial: true });
   const ids = tokenizer.encode(text, { parseSpecial: true, ...(literal.length > 0 ? { literal } : {}) });
-  // Leading special tokens only: what the metadata puts behind a text would end the answer before it began.
+  // Only leading special tokens: trailing ones would end the answer before it starts.
   return { text, ids: beginsWithBos(tokenizer, rendered) ? ids : [...leadingBos(tokenizer), ...ids] };
 }
 
-/** Refuses texts that cannot fit before anything is rendered or encoded as a whole. */
+/** Rejects a text that cannot fit into the context, without encoding it as a whole. */
 export async function refuseOverlong(
   tokenizer: Tokenizer,
   text: string,
@@ -40,7 +40,9 @@ export async function refuseOverlong(
   if (tokens !== undefined) throw contextExceeded(limit, `the prompt has about ${tokens}`);
 }
 
-/** Every message and every call costs a token at least; rendering ever so many would block everybody else. */
+/**
+ * Rejects more items than the context has tokens: each takes at least one, and rendering many blocks other requests.
+ */
 export function refuseMany(count: number, what: string, limit: number): void {
   if (count > limit) throw contextExceeded(limit, `the conversation has ${count} ${what}`);
 }
@@ -58,9 +60,9 @@ export function render(template: ChatTemplate, conversation: RenderedConversatio
     if (JSON.stringify(simpler) !== JSON.stringify(conversation.tools)) {
       return render(template, { ...conversation, tools: simpler ?? [] });
     }
-    // The template's own words: "roles must alternate" and the like are the caller's to mend.
+    // Pass on the template's message, such as "roles must alternate", because the client has to fix it.
     const why = errorMessage(error);
-    throw new ChatError('chat_template_error', `The model's chat template refuses these messages: ${why}`, {
+    throw new ChatError('chat_template_error', `The model's chat template rejects these messages: ${why}`, {
       cause: error,
     });
   }
@@ -69,13 +71,13 @@ export function render(template: ChatTemplate, conversation: RenderedConversatio
 const beginsWithBos = (tokenizer: Tokenizer, prompt: string): boolean =>
   tokenizer.bosId !== undefined && prompt.startsWith(tokenizer.tokenText(tokenizer.bosId));
 
-/** BOS where the model's metadata asks for one. */
+/** The BOS token if the model's metadata requires one. */
 function leadingBos(tokenizer: Tokenizer): number[] {
   const [first] = tokenizer.encode('', { addSpecial: true });
   return first !== undefined && first === tokenizer.bosId ? [first] : [];
 }
 
-/** Some templates take only one word for a type: of several, the first that is not null. */
+/** Replaces every array of schema types by its first type that is not null. Some templates accept only one type. */
 function withOneType(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withOneType);
   if (typeof value !== 'object' || value === null) return value;

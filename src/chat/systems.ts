@@ -1,10 +1,10 @@
 import type { ChatTurn } from './types.ts';
 
 /**
- * Instructions where a template takes them: joined to one where it takes one, and told by the user where it takes
- * none there.
- * @param described what is told of tools; it comes after the first instructions
- * @param places only asked for where there are instructions
+ * Arranges system messages for a template: joins them when it accepts only one, and moves them to user messages where
+ * it accepts none.
+ * @param toolDescription added after the leading system messages
+ * @param getSupport where the template accepts system messages; called only when there are any
  */
 export function arrangeSystems(
   turns: readonly ChatTurn[],
@@ -27,7 +27,7 @@ export function arrangeSystems(
 
 const toSystem = (content: string): ChatTurn => ({ role: 'system', content });
 
-/** Instructions become part of the user's next message. */
+/** Moves system messages into the next user message. */
 function told(turns: readonly ChatTurn[]): ChatTurn[] {
   const result: ChatTurn[] = [];
   let waiting: string[] = [];

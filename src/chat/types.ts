@@ -1,20 +1,20 @@
 import type { GrammarSource } from '../grammar/types.ts';
 
-/** A conversation as every wire hands it over: texts only, arguments as values. */
+/** One message of a conversation in the format that all APIs convert to: text content, arguments as values. */
 export type ChatTurn =
   | { readonly role: 'system' | 'user'; readonly content: string; readonly name?: string }
   | {
       readonly role: 'assistant';
       readonly content: string;
       readonly name?: string;
-      /** What it thought before; templates show it or leave it out. */
+      /** Past reasoning; the template decides whether to render it. */
       readonly reasoning?: string;
       readonly toolCalls?: readonly PastCall[];
     }
   | {
       readonly role: 'tool';
       readonly content: string;
-      /** The call it answers; where it is absent, the calls are answered in order. */
+      /** The call that this is the result of. Results without it belong to the calls in order. */
       readonly callId?: string;
       readonly name?: string;
     };
@@ -22,22 +22,22 @@ export type ChatTurn =
 export interface PastCall {
   readonly id: string;
   readonly name: string;
-  /** An object; text where a client sent what is no JSON. */
+  /** An object, or the text that a client sent if it is not JSON. */
   readonly arguments: unknown;
 }
 
 export interface ToolDefinition {
   readonly name: string;
   readonly description?: string;
-  /** JSON schema of an object; absent: no parameters. */
+  /** JSON schema of an object; undefined for a tool without parameters. */
   readonly parameters?: Readonly<Record<string, unknown>>;
-  /** Arguments must fit the schema to the letter, or the request is refused. */
+  /** Arguments must match the schema exactly. A schema that cannot be enforced is rejected. */
   readonly strict?: boolean;
 }
 
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string };
 
-/** How much the model should think: a wish that templates know differently, or not at all. */
+/** Requested reasoning effort. Templates support different levels, or none. */
 export type Thinking = boolean | 'low' | 'medium' | 'high';
 
 export interface ChatInput {
@@ -45,56 +45,56 @@ export interface ChatInput {
   readonly tools?: readonly ToolDefinition[];
   /** Default `auto`. */
   readonly toolChoice?: ToolChoice;
-  /** Default true: several calls in one answer. */
+  /** Whether one answer may have several calls. Default true. */
   readonly parallelToolCalls?: boolean;
-  /** What the answer's text must look like. */
+  /** Constrains the text of the answer. */
   readonly output?: GrammarSource;
-  /** Default: the template's own. */
+  /** Default: that of the template. */
   readonly thinking?: Thinking;
-  /** Further variables of the template (`chat_template_kwargs`). */
+  /** Additional template variables (`chat_template_kwargs`). */
   readonly variables?: Readonly<Record<string, unknown>>;
-  /** The last message is the assistant's, and the answer goes on with it. */
+  /** Whether the answer continues the last message, which must be an assistant message. */
   readonly continueLast?: boolean;
 }
 
 /** A conversation ready for the engine. */
 export interface PreparedChat {
   readonly prompt: readonly number[];
-  /** For people; what `prompt` encodes. */
+  /** The text that `prompt` encodes. */
   readonly text: string;
   readonly grammar: GrammarSource | undefined;
-  /** Control tokens that the parser needs to see. */
+  /** Control tokens whose text the parser needs. */
   readonly visible: ReadonlySet<number>;
-  /** Texts that end the answer beside the caller's own. */
+  /** Stop texts in addition to the caller's. */
   readonly stop: readonly string[];
-  /** One for each answer. */
+  /** Creates a parser; every answer needs its own. */
   parser(): ChatParser;
 }
 
-/** Splits an answer's text into what its parts mean, as it comes. Never loses text: what is no call is content. */
+/** Splits a streamed answer into content, reasoning and tool calls. Text that is not a valid call is content. */
 export interface ChatParser {
   push(text: string): ChatDelta[];
-  /** The answer is over. */
+  /** Ends the answer. */
   end(): ChatDelta[];
 }
 
 export type ChatDelta =
   | { readonly type: 'content'; readonly text: string }
   | { readonly type: 'reasoning'; readonly text: string }
-  /** A call begins; `index` counts the answer's calls. */
+  /** A call starts; `index` counts the calls of the answer. */
   | { readonly type: 'tool_call'; readonly index: number; readonly id: string; readonly name: string }
-  /** A piece of the arguments, which are JSON in the end. */
+  /** A part of the arguments, which together are JSON. */
   | { readonly type: 'tool_arguments'; readonly index: number; readonly text: string };
 
-/** What a model's chat template can do. */
+/** The capabilities of a model's chat template. */
 export interface ChatTraits {
-  /** The way of writing calls that the template teaches; undefined: we describe tools ourselves. */
+  /** Name of the tool call format that the template uses; undefined when the template does not render tools. */
   readonly toolStyle: string | undefined;
-  /** Whether answers may hold reasoning. */
+  /** Whether answers may contain reasoning. */
   readonly reasoning: boolean;
 }
 
-/** A conversation that cannot be rendered; the message ends in the template's own words. */
+/** Codes of conversations that cannot be rendered. The message ends with the template's message if it has one. */
 export type ChatErrorCode =
   | 'no_chat_template'
   | 'chat_template_error'

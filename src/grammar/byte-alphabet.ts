@@ -1,4 +1,4 @@
-/** GPT-2's way to write any byte as one visible character: printable Latin-1 as itself, the others from U+0100 on. */
+/** GPT-2's byte alphabet: printable Latin-1 bytes are themselves, the others are U+0100 and following. */
 export const byteToChar: readonly string[] = (() => {
   const isVisible = (byte: number) =>
     (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;

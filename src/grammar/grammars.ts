@@ -7,36 +7,36 @@ import type { Grammar, Grammars, GrammarSource } from './types.ts';
 
 export interface GrammarsOptions {
   readonly tokenizer: Tokenizer;
-  /** Rows of the model's output: at least the tokenizer's tokens. */
+  /** Size of the model's output, at least the number of tokens. */
   readonly vocabSize: number;
   readonly startWorker: () => GrammarWorker;
   readonly times?: Partial<KeeperTimes>;
-  /** Grammars kept, and the characters of their sources. */
+  /** Limits of the cache: number of grammars, and total characters of their sources. */
   readonly cache?: { readonly count?: number; readonly size?: number };
 }
 
 const usualTimes: KeeperTimes = { patienceMs: 1000, deadlineMs: 10_000 };
 const usualCache = { count: 64, size: 16 * 2 ** 20 };
-/** Workers that are late and keep what they are at, beside the one for all others. */
+/** Slow workers that may run in addition to the current one. */
 const mostLate = 2;
-/** A worker that holds so much is left for a fresh one; its own limit is beyond this. */
+/** A worker that uses more bytes is replaced. Its hard limit is higher. */
 const mostMemory = 512 * 2 ** 20;
 const mostMoves = 4;
-/** A mask that takes longer costs its answer the difference, of which it has as much as a single one may take. */
+/** Time above this counts as excess of the constraint, whose total excess is limited to the timeout of one request. */
 const usualMaskMs = 100;
 
-/** Opens what compiles grammars for a model. Its worker starts with the first grammar. */
+/** Creates the grammar service of a model. Its worker starts with the first grammar. */
 export function openGrammars(options: GrammarsOptions): Grammars {
   return new OpenGrammars(options);
 }
 
-/** A source, and where it is compiled. */
+/** A grammar source and its compiled copies in workers. */
 interface Entry {
   readonly key: string;
   readonly source: GrammarSource;
   readonly visible: readonly (readonly [id: number, text: string])[];
   readonly homes: Map<Keeper, Home>;
-  /** Constraints that run. */
+  /** Number of running constraints. */
   users: number;
   cached: boolean;
 }
@@ -51,7 +51,7 @@ class OpenGrammars implements Grammars {
   readonly #options: GrammarsOptions;
   readonly #times: KeeperTimes;
   readonly #cache: { count: number; size: number };
-  /** The least recently used stands first. */
+  /** In order of use, the least recently used first. */
   readonly #entries = new Map<string, Entry>();
   readonly #late = new Set<Keeper>();
   #size = 0;
@@ -78,7 +78,7 @@ class OpenGrammars implements Grammars {
     try {
       await (signal ? unlessAborted(ready, signal) : ready);
     } catch (error) {
-      // A failure is forgotten, not kept; who only stopped waiting leaves the grammar to others.
+      // Do not cache failures. An aborted caller keeps the compilation running for other callers.
       if (!signal?.aborted) this.#drop(entry);
       else ready.catch(() => this.#drop(entry));
       throw error;
@@ -106,11 +106,11 @@ class OpenGrammars implements Grammars {
     return entry;
   }
 
-  /** Where the entry is compiled, and under which number. Compiles it where it is nowhere. */
+  /** Returns a worker that has the grammar and its id there; compiles it first if no worker has it. */
   async #ready(entry: Entry): Promise<{ keeper: Keeper; id: number }> {
     for (const [keeper, { id, ready, compiled }] of entry.homes) {
       if (keeper.ended) entry.homes.delete(keeper);
-      // One that is at somebody else's grammar is no place to wait at.
+      // Do not wait for a slow worker that is busy with another grammar.
       else if (!compiled || !keeper.late) {
         await ready;
         return { keeper, id };
@@ -150,15 +150,16 @@ class OpenGrammars implements Grammars {
   }
 
   /**
-   * A worker is at something long: it keeps that, and all else moves to another worker. Where there are enough that are at
-   * such things, it is soon refused, so that who sends many of them holds up nobody else for long.
+   * Handles a slow request: the worker continues with it, and all other requests move to a new worker. When there are
+   * already too many slow workers, the timeout of the request is shortened, so that a client with many slow grammars
+   * does not delay others for long.
    */
   #onLate(keeper: Keeper): void {
     if (this.#keeper !== keeper) return;
     for (const other of this.#late) this.#tidy(other);
     if (this.#late.size >= mostLate) {
       const { patienceMs } = this.#times;
-      keeper.hurry(2 * patienceMs, tooLong(3 * patienceMs, ' while others that are as slow were waited for'));
+      keeper.hurry(2 * patienceMs, tooLong(3 * patienceMs, ' while other slow grammars were running'));
       return;
     }
     this.#leave(keeper);
@@ -172,7 +173,7 @@ class OpenGrammars implements Grammars {
       this.#tidy(keeper);
       if (keeper.ended) clearInterval(tidy);
     }, this.#times.deadlineMs);
-    // Node's timers would keep the process; a browser's are numbers.
+    // Unref Node timers, which would keep the process alive; browser timers are numbers.
     if (typeof tidy === 'object') tidy.unref();
   }
 
@@ -197,14 +198,14 @@ class OpenGrammars implements Grammars {
     this.#forgetUnused(entry);
   }
 
-  /** What is neither kept nor in use is freed. */
+  /** Frees the compiled copies of an entry that is neither cached nor in use. */
   #forgetUnused(entry: Entry): void {
     if (entry.cached || entry.users > 0) return;
     for (const [keeper, { id }] of entry.homes) keeper.tell({ kind: 'forget', grammar: id });
     entry.homes.clear();
   }
 
-  /** Tries again where a worker was lost to somebody else's grammar. */
+  /** Retries an operation whose worker was lost because of another request. */
   async #moving<T>(work: () => Promise<T>): Promise<T> {
     for (let moves = 0; ; moves++) {
       try {
@@ -213,12 +214,12 @@ class OpenGrammars implements Grammars {
         if (!(error instanceof Gone) || this.#closed) throw error;
         if (error.byOther) moves--;
         else if (moves >= mostMoves)
-          throw new Error(`grammars cannot be matched here: ${error.message}`, { cause: error });
+          throw new Error(`the grammar worker failed repeatedly: ${error.message}`, { cause: error });
       }
     }
   }
 
-  /** What a constraint of an entry needs. */
+  /** Creates the context of the entry's constraints. */
   #lives(entry: Entry): Lives {
     return {
       begin: () => {
@@ -262,10 +263,10 @@ interface Place {
 
 class RunningConstraint implements Constraint {
   readonly #lives: Lives;
-  /** All tokens so far, to be told again where the worker is lost. */
+  /** All tokens so far, to be replayed when the worker is lost. */
   readonly #accepted: number[] = [];
   #place: Place | undefined;
-  /** What its masks took of a worker beyond what is usual. */
+  /** Total worker time of its masks above the normal time. */
   #excessMs = 0;
   #state: 'new' | 'running' | 'closed' = 'new';
 

@@ -19,7 +19,11 @@ import { GrammarError, type StructuralFormat, type StructuralTag } from './types
 
 const mostDepth = 50;
 
-/** The rules of text around tagged parts. @returns the name of the root rule */
+/**
+ * Adds the rules of a structural format: free text with tagged parts.
+ * @returns the name of the root rule
+ * @throws GrammarError `invalid_grammar`
+ */
 export function addStructural(rules: Rules, format: StructuralFormat): string {
   return rules.add('format', new StructuralWriter(rules).write(format, undefined, 0));
 }
@@ -31,9 +35,9 @@ class StructuralWriter {
     this.#rules = rules;
   }
 
-  /** @param ends what must follow, and is part of what is written; undefined: nothing needs to */
+  /** @param ends texts that must follow, included in the result; undefined when nothing must follow */
   write(format: StructuralFormat, ends: readonly string[] | undefined, depth: number): Expression {
-    if (depth > mostDepth) throw invalid(`formats are nested more than ${mostDepth} deep`);
+    if (depth > mostDepth) throw invalid(`formats are nested deeper than ${mostDepth} levels`);
     const inner = (one: StructuralFormat, followed: readonly string[] | undefined) =>
       this.write(one, followed, depth + 1);
     const end = ends ? choice(...ends.map(text)) : empty;
@@ -83,8 +87,10 @@ class StructuralWriter {
         continue;
       }
       if (next.type !== 'const_string' || next.value === '')
-        throw invalid("free text inside a sequence must be followed by a 'const_string', where it ends");
-      // The text that ends it is written with it.
+        throw invalid(
+          "free text inside a sequence must be followed by a non-empty 'const_string', which ends it",
+        );
+      // The free text includes the text that ends it.
       const last = index + 2 === elements.length && ends;
       const endings = last ? ends.map((one) => next.value + one) : [next.value];
       parts.push(this.write(element, endings, depth + 1));
@@ -93,12 +99,12 @@ class StructuralWriter {
     return elements.length === 0 && ends ? choice(...ends.map(text)) : sequence(...parts);
   }
 
-  /** @param begun how much of its beginning is there already */
+  /** @param writtenPrefix the part of `begin` that is already written */
   #tag(tag: StructuralTag, begun: string, depth: number): Expression {
     const ends = typeof tag.end === 'string' ? [tag.end] : tag.end;
     if (ends.length === 0) throw invalid(`the tag '${tag.begin}' has no end`);
     const open = ends.includes('') && isUnlimited(tag.content);
-    if (open) throw invalid(`the tag '${tag.begin}' holds free text, so its end must not be empty`);
+    if (open) throw invalid(`the tag '${tag.begin}' contains free text, so its end must not be empty`);
     return sequence(text(tag.begin.slice(begun.length)), this.write(tag.content, ends, depth + 1));
   }
 
@@ -133,7 +139,7 @@ class StructuralWriter {
     const end = ends ? choice(...ends.map(text)) : empty;
     const first = choice(...tags.map((tag) => this.#tag(tag, '', depth)));
     if (needed && once) return sequence(first, end);
-    if (once && ends) throw invalid("'stop_after_first' within a tag needs 'at_least_one'");
+    if (once && ends) throw invalid("'stop_after_first' inside a tag requires 'at_least_one'");
     const bound = triggers.map((trigger) => ({
       text: trigger,
       rule: this.#rules.add(
@@ -159,14 +165,14 @@ class StructuralWriter {
       if (mark === '') throw invalid('a trigger or an end of free text must not be empty');
       const other = marks.find((one, at) => at !== index && one.includes(mark));
       if (other !== undefined)
-        throw invalid(`'${mark}' stands in '${other}': which of them is meant cannot be told`);
+        throw invalid(`'${mark}' is part of '${other}', so the two cannot be distinguished`);
     }
     if (triggers.length === 0 && !ends) return repeat(set([[0, 0x10ffff]]), 0);
     return rule(this.#rules.add('free', { kind: 'free', triggers, stops: ends ?? [], again }));
   }
 }
 
-/** The schema of a format, or what stands in for one that cannot be kept. */
+/** The schema of a format, or its `otherwise` schema when the grammar cannot enforce it. */
 function schemaToKeep(rules: Rules, format: StructuralFormat & { type: 'json_schema' }): unknown {
   if (!('otherwise' in format)) return format.json_schema;
   try {

@@ -10,14 +10,16 @@ import { GrammarError, type GrammarSource } from './types.ts';
 const mostBytes = 4 * 2 ** 20;
 
 export interface Translation {
-  /** A grammar that XGrammar is sure to read: what it is given wrong, it aborts on. */
+  /** A grammar that XGrammar accepts. It must be valid, because XGrammar aborts on invalid input. */
   readonly text: string;
-  /** What the marks in it mean, by their index. */
+  /** The string lengths of its length marks, by index. */
   readonly lengths: readonly Lengths[];
 }
 
 /**
- * @param counted lengths may be left to marks; without, the text alone says it all, and takes much longer to match
+ * Translates a grammar source to XGrammar's EBNF.
+ * @param allowLengthMarks use length marks for string lengths; otherwise rules count characters, which matches much
+ *   slower
  * @throws GrammarError
  */
 export function translate(source: GrammarSource, { counted }: { counted: boolean }): Translation {
@@ -28,12 +30,12 @@ export function translate(source: GrammarSource, { counted }: { counted: boolean
     const schema = source.kind === 'json_schema';
     throw new GrammarError(
       schema ? 'unsupported_schema' : 'invalid_grammar',
-      schema ? 'JSON schema: no value can fit it; look for contradictions.' : 'no text can fit the grammar',
+      schema ? 'JSON schema: no value matches it; look for contradictions.' : 'no text matches the grammar',
       schema ? { path: '' } : {},
     );
   }
   if (printed.length > mostBytes)
-    throw new GrammarError('grammar_too_complex', `the grammar takes more than ${mostBytes} characters`);
+    throw new GrammarError('grammar_too_complex', `the grammar has more than ${mostBytes} characters`);
   return { text: printed, lengths: rules.lengths };
 }
 

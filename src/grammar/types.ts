@@ -1,11 +1,11 @@
 import type { Constraint } from '../engine/index.ts';
 
-/** What an answer must look like. */
+/** A constraint of an answer. */
 export type GrammarSource =
   /** One JSON object. */
   | { readonly kind: 'json' }
   | { readonly kind: 'json_schema'; readonly schema: unknown }
-  /** EBNF as XGrammar and llama.cpp (GBNF) write it; the start rule is `root` unless named. */
+  /** EBNF of XGrammar and llama.cpp (GBNF); the start rule is `root` by default. */
   | { readonly kind: 'ebnf'; readonly text: string; readonly root?: string }
   | { readonly kind: 'regex'; readonly pattern: string }
   /** One of these texts. */
@@ -13,13 +13,13 @@ export type GrammarSource =
   /** Text around tagged parts: see `StructuralFormat`. */
   | { readonly kind: 'structural'; readonly format: StructuralFormat };
 
-/** XGrammar's structural tags, under its own names. With `at_least_one` a tag stands at the very beginning. */
+/** XGrammar's structural tags, with its names. With `at_least_one`, the text starts with a tag. */
 export type StructuralFormat =
   | { readonly type: 'const_string'; readonly value: string }
   | {
       readonly type: 'json_schema';
       readonly json_schema: unknown;
-      /** What is kept instead where this schema cannot be; absent: it is refused then. */
+      /** Schema to enforce instead if this one cannot be enforced. Without it, such a schema is rejected. */
       readonly otherwise?: unknown;
     }
   | { readonly type: 'grammar'; readonly grammar: string }
@@ -28,7 +28,7 @@ export type StructuralFormat =
   | { readonly type: 'sequence'; readonly elements: readonly StructuralFormat[] }
   | { readonly type: 'or'; readonly elements: readonly StructuralFormat[] }
   | StructuralTag
-  /** Free text in which a tag's content is bound once its trigger, a beginning of its `begin`, was written. */
+  /** Free text with tags. A trigger is a prefix of a tag's `begin`; after it, the tag's content is constrained. */
   | {
       readonly type: 'triggered_tags';
       readonly triggers: readonly string[];
@@ -52,14 +52,14 @@ export interface StructuralTag {
 }
 
 export type GrammarErrorCode =
-  /** A JSON schema that cannot be kept: it uses a keyword that the grammar would not enforce. */
+  /** A JSON schema with a keyword that the grammar cannot enforce. */
   | 'unsupported_schema'
-  /** A text that is no grammar, schema or expression. */
+  /** Invalid grammar or regular expression syntax. */
   | 'invalid_grammar'
-  /** Compiling it took too long or too much memory. */
+  /** Compiling took too much time or memory. */
   | 'grammar_too_complex';
 
-/** A grammar that is refused; the message says why, and where in it. */
+/** A rejected grammar. The message says why and where. */
 export class GrammarError extends Error {
   readonly code: GrammarErrorCode;
   /** JSON Pointer into a schema. */
@@ -72,16 +72,16 @@ export class GrammarError extends Error {
   }
 }
 
-/** A grammar over one model's tokens, ready for any number of answers. */
+/** A grammar that is compiled for the tokens of a model and can be used for any number of answers. */
 export interface Grammar {
-  /** For one answer. */
+  /** Creates the constraint of one answer. */
   start(): Constraint;
 }
 
-/** Compiles grammars for one model, and keeps the latest ones. */
+/** Compiles grammars for one model and caches the most recent ones. */
 export interface Grammars {
   /**
-   * @param visible control tokens that the grammar may ask for by their text; all others are never allowed
+   * @param visible control tokens that the grammar may require by their text; all others are never allowed
    * @throws GrammarError
    */
   compile(

@@ -265,7 +265,7 @@ describe('what the answer must look like', () => {
 
 test('a strict tool whose schema cannot be kept is named by its place', async () => {
   const { post, grammars } = await serve();
-  grammars.refuse = new GrammarError('unsupported_schema', 'no value can fit it', { path: '' });
+  grammars.refuse = new GrammarError('unsupported_schema', 'no value matches it', { path: '' });
   const parameters = { type: 'string', enum: [1] };
   const tools = ['a', 'b'].map((name) => ({
     type: 'function',

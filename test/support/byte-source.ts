@@ -27,7 +27,9 @@ export const memorySource = (bytes: Uint8Array, name = 'test.gguf'): MemorySourc
     },
     async read(offset, length, into) {
       if (offset < 0 || length < 0 || offset + length > bytes.length) {
-        throw new RangeError(`bytes ${offset} to ${offset + length} leave the file (${bytes.length} bytes)`);
+        throw new RangeError(
+          `bytes ${offset} to ${offset + length} are outside the file (${bytes.length} bytes)`,
+        );
       }
       bytesRead += length;
       largestRead = Math.max(largestRead, length);

@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 describe('a model file on disk', () => {
-  it('gives any range of itself, with and without a target', async () => {
+  it('reads any range, with and without a target buffer', async () => {
     const source = await openNamed(path);
     expect(source).toMatchObject({ name: path, sizeBytes: bytes.length });
     await fc.assert(
@@ -45,7 +45,7 @@ describe('a model file on disk', () => {
     await source.close();
   });
 
-  it('refuses a range that leaves it and a target that is too small', async () => {
+  it('rejects a range outside the file and a target buffer that is too small', async () => {
     const source = await openNamed(path);
     await expect(source.read(9_999, 2)).rejects.toThrow(RangeError);
     await expect(source.read(-1, 2)).rejects.toThrow(RangeError);
@@ -53,13 +53,13 @@ describe('a model file on disk', () => {
     await source.close();
   });
 
-  it('is also named by a file: address', async () => {
+  it('can be given as a file: URL', async () => {
     const source = await openNamed(pathToFileURL(path).href);
     expect(source.sizeBytes).toBe(bytes.length);
     await source.close();
   });
 
-  it('that became shorter since it was opened is refused, not read forever', async () => {
+  it('that became shorter after opening fails to read, without an endless loop', async () => {
     const shrinking = join(folder, 'shrinking.gguf');
     await writeFile(shrinking, bytes);
     const source = await openNamed(shrinking);
@@ -68,7 +68,7 @@ describe('a model file on disk', () => {
     await source.close();
   });
 
-  it('that is missing is refused with what to do', async () => {
+  it('that is missing is rejected with what to do', async () => {
     const missing = join(folder, 'missing.gguf');
     await expect(openNamed(missing)).rejects.toMatchObject({
       code: 'not_found',
@@ -77,7 +77,7 @@ describe('a model file on disk', () => {
     await expect(openNamed(join(path, 'below-a-file'))).rejects.toMatchObject({ code: 'not_found' });
   });
 
-  it('that does not tell its size is closed again', async () => {
+  it('whose size cannot be read is closed', async () => {
     const handle = await open(path);
     await handle.close();
     const stat = vi.spyOn(Object.getPrototypeOf(handle) as FileHandle, 'stat');
@@ -87,7 +87,7 @@ describe('a model file on disk', () => {
     stat.mockRestore();
   });
 
-  it('that is a link is read, one that leads nowhere is missing', async () => {
+  it('that is a symbolic link is read, and a broken link is missing', async () => {
     const link = join(folder, 'link.gguf');
     await symlink(path, link);
     const source = await openNamed(link);
@@ -109,7 +109,7 @@ describe('a model file on disk', () => {
 });
 
 describe('the node platform', () => {
-  it('hashes as FIPS 180 says, over any cuts', () => {
+  it('hashes as in FIPS 180, over any chunks', () => {
     const hasher = platform.sha256();
     hasher.update(new TextEncoder().encode('a'));
     hasher.update(new TextEncoder().encode('bc'));

@@ -46,7 +46,7 @@ const code = (promise: Promise<unknown>): Promise<string> =>
   );
 
 describe('a model on a web server', () => {
-  it('is read by ranges, into the array it is given', async () => {
+  it('is read by ranges, into the given array', async () => {
     const source = await openUrl(await serveFile(bytes), quick);
     expect(source.sizeBytes).toBe(bytes.length);
     expect(await source.read(0, 10)).toEqual(bytes.slice(0, 10));
@@ -71,7 +71,7 @@ describe('a model on a web server', () => {
     await model.close();
   });
 
-  it('takes a handful of requests to open, however large its vocabulary', async () => {
+  it('opens with few requests, however large its vocabulary is', async () => {
     const tokens = texts(Array.from({ length: 262_144 }, (_, id) => `a long token ${id}`));
     const file = ggufBytes({ metadata: [['tokens', tokens]], tensors: [] });
     let requests = 0;
@@ -91,7 +91,7 @@ describe('a model on a web server', () => {
     await model.close();
   });
 
-  it('goes on where a cut connection ended, without asking again for what came', async () => {
+  it('resumes after a closed connection, without requesting received bytes again', async () => {
     const asked: string[] = [];
     const url = await serveFile(bytes, (request, response) => {
       asked.push(request.headers.range ?? '');
@@ -115,17 +115,17 @@ describe('a model on a web server', () => {
     ]);
   });
 
-  it('outlives a busy server and a stalled connection', async () => {
+  it('survives a busy server and a stalled connection', async () => {
     const url = await serveFile(bytes, (_, response, count) => {
       if (count === 2) response.writeHead(503).end();
-      // The third request is never answered.
+      // The third request gets no response.
       return count === 2 || count === 3;
     });
     const source = await openUrl(url, { ...quick, attempts: 50, idleMs: 300 });
     expect(await source.read(10, 20)).toEqual(bytes.slice(10, 30));
   });
 
-  it('says when a server stalls in mid-body, and gives up after so many attempts that bring little', async () => {
+  it('reports a server that stalls in a body, and gives up after several attempts with little progress', async () => {
     const notices: string[] = [];
     let asked = 0;
     const url = await serveFile(bytes, (request, response) => {
@@ -146,7 +146,7 @@ describe('a model on a web server', () => {
     expect(notices).toContain(`${url}: nothing came for 0.3 s; connecting again (attempt 3 of 3)`);
   });
 
-  it('gives up after the attempts it may make, with the reason', async () => {
+  it('gives up after the maximum number of attempts, with the reason', async () => {
     let asked = 0;
     const url = await serveFile(bytes, (_, response, count) => {
       asked = count;
@@ -197,7 +197,7 @@ describe('a model on a web server', () => {
       { etag: 'W/"1"', ...monday },
       { etag: 'W/"1"', ...tuesday },
     ],
-  ])('is refused when %s tells that it changed while it is read', async (_, first, then) => {
+  ])('is rejected when %s shows that it changed while reading', async (_, first, then) => {
     const source = await openUrl(await twoAnswers(first, then), quick);
     expect(await code(source.read(0, 10))).toBe('changed');
   });
@@ -206,12 +206,12 @@ describe('a model on a web server', () => {
     ['a weak ETag', { etag: 'W/"1"' }, { etag: 'W/"2"' }],
     ['an ETag that is there at times', { etag: '"1"', ...monday }, monday],
     ['the time beside a strong ETag', { etag: '"1"', ...monday }, { etag: '"1"', ...tuesday }],
-  ])('is the same whatever becomes of %s', async (_, first, then) => {
+  ])('is accepted as unchanged whatever happens to %s', async (_, first, then) => {
     const source = await openUrl(await twoAnswers(first, then), quick);
     expect(await source.read(0, 10)).toEqual(bytes.slice(0, 10));
   });
 
-  it('whose size is listed has that size, and its ETags say nothing', async () => {
+  it('with a listed size has that size, and its ETags are ignored', async () => {
     const url = await twoAnswers({ etag: '"1"', ...monday }, { etag: '"2"', ...tuesday });
     const source = await openUrl(url, { ...quick, sizeBytes: bytes.length });
     expect(await source.read(0, 10)).toEqual(bytes.slice(0, 10));
@@ -221,7 +221,7 @@ describe('a model on a web server', () => {
     });
   });
 
-  it('is refused when the server sends another range than was asked for', async () => {
+  it('is rejected when the server sends another range than requested', async () => {
     const url = await serveFile(bytes, (_, response, count) => {
       if (count > 1)
         response

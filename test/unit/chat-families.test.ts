@@ -6,7 +6,7 @@ import { templateFacts } from '../../src/chat/template/facts.ts';
 import { model, realTemplates, tokenizer } from '../support/real-templates.ts';
 import { describeShared } from '../support/shared.ts';
 
-/** How each template of the data is served: style of calls, where they and tools stand, marks of reasoning. */
+/** The expected capabilities of each template: tool call format, message shape, tools, reasoning delimiters. */
 const families: Readonly<Record<string, string>> = {
   'Apertus-8B-Instruct': 'apertus <|inner_prefix|>',
   'Bielik-11B-v3.0-Instruct': 'hermes <think>',
@@ -56,12 +56,12 @@ const families: Readonly<Record<string, string>> = {
   gemma3n: 'hermes, tools and calls as text',
   smollm3: 'hermes, calls as text <think>',
 };
-/** Templates that our Jinja cannot run at all, or not with past answers. */
+/** Templates that @huggingface/jinja cannot run, or not with past answers. */
 const refused: Readonly<Record<string, RegExp>> = {
   'ByteDance-Seed-OSS': /Object keys must be strings/,
   MiroThinker: /cannot assign attribute/,
 };
-/** What the assistant says beside its calls has no place in these. */
+/** Templates that drop the content of messages with calls. */
 const callsOnly = new Set(['Mistral-Small-3.2-24B-Instruct-2506']);
 
 const add = {
@@ -91,7 +91,7 @@ const roundTrip: readonly ChatTurn[] = [
   { role: 'user', content: 'NEXT QUESTION' },
 ];
 
-/** Only the parts that a style of calls may hold; reasoning may be left free before. */
+/** Constraints without reasoning. */
 const grammarOf = async (chatTemplate: ChatTemplate, input: Partial<ChatInput>) => {
   const messages = [{ role: 'user' as const, content: 'QUESTION' }];
   const prepared = await prepareChat(
@@ -111,12 +111,12 @@ describeShared('the families of real chat templates', ['data/chat/golden-chat.js
   const templates = realTemplates(path);
   const served = templates.filter(([name]) => !refused[name]);
 
-  it('every template is accounted for', () => {
+  it('every template is in one of the lists', () => {
     const names = templates.map(([name]) => name).sort();
     expect([...Object.keys(families), ...Object.keys(refused)].sort()).toEqual(names);
   });
 
-  it.each(served)('%s: is served by its own style', (name, template) => {
+  it.each(served)('%s: has its own tool call format', (name, template) => {
     const facts = templateFacts(template);
     const texts = [facts.toolVariable ? '' : 'tools', facts.callForm ? '' : 'calls'].filter(
       (one) => one !== '',
@@ -130,36 +130,42 @@ describeShared('the families of real chat templates', ['data/chat/golden-chat.js
     });
   });
 
-  it.each(served)('%s: a whole round of calls and results is in the prompt', async (name, chatTemplate) => {
-    const input = { messages: roundTrip, tools: [add] };
-    const { text } = await prepareChat({ tokenizer, chatTemplate, model }, input);
-    const order = ['QUESTION', 'SAYING', '111', 'FIRST RESULT', 'SECOND RESULT', 'ANSWER', 'NEXT QUESTION'];
-    let at = 0;
-    for (const part of order) {
-      if (part === 'SAYING' && callsOnly.has(name)) continue;
-      const found = text.indexOf(part, at);
-      expect(found, `${part} in ${text.slice(at)}`).not.toBe(-1);
-      at = found + part.length;
-    }
-    for (const part of ['SYSTEM', '222', 'add_numbers', 'Adds numbers']) expect(text).toContain(part);
-    expect(text).toMatch(/é|\\u00e9/);
-    for (const wrong of ['[object', 'undefined', '\\"a\\":', "{'a'"]) expect(text).not.toContain(wrong);
-  });
+  it.each(served)(
+    '%s: the prompt contains a complete round of calls and results',
+    async (name, chatTemplate) => {
+      const input = { messages: roundTrip, tools: [add] };
+      const { text } = await prepareChat({ tokenizer, chatTemplate, model }, input);
+      const order = ['QUESTION', 'SAYING', '111', 'FIRST RESULT', 'SECOND RESULT', 'ANSWER', 'NEXT QUESTION'];
+      let at = 0;
+      for (const part of order) {
+        if (part === 'SAYING' && callsOnly.has(name)) continue;
+        const found = text.indexOf(part, at);
+        expect(found, `${part} in ${text.slice(at)}`).not.toBe(-1);
+        at = found + part.length;
+      }
+      for (const part of ['SYSTEM', '222', 'add_numbers', 'Adds numbers']) expect(text).toContain(part);
+      expect(text).toMatch(/é|\\u00e9/);
+      for (const wrong of ['[object', 'undefined', '\\"a\\":', "{'a'"]) expect(text).not.toContain(wrong);
+    },
+  );
 
-  it.each(served)('%s: several instructions, also later ones, are in the prompt', async (_, chatTemplate) => {
-    const messages: ChatTurn[] = [
-      { role: 'system', content: 'FIRST INSTRUCTION' },
-      { role: 'system', content: 'SECOND INSTRUCTION' },
-      { role: 'user', content: 'QUESTION' },
-      { role: 'assistant', content: 'ANSWER' },
-      { role: 'system', content: 'LATER INSTRUCTION' },
-      { role: 'user', content: 'NEXT QUESTION' },
-    ];
-    const { text } = await prepareChat({ tokenizer, chatTemplate, model }, { messages, tools: [add] });
-    for (const { content } of messages) expect(text).toContain(content);
-  });
+  it.each(served)(
+    '%s: the prompt contains several system messages, also later ones',
+    async (_, chatTemplate) => {
+      const messages: ChatTurn[] = [
+        { role: 'system', content: 'FIRST INSTRUCTION' },
+        { role: 'system', content: 'SECOND INSTRUCTION' },
+        { role: 'user', content: 'QUESTION' },
+        { role: 'assistant', content: 'ANSWER' },
+        { role: 'system', content: 'LATER INSTRUCTION' },
+        { role: 'user', content: 'NEXT QUESTION' },
+      ];
+      const { text } = await prepareChat({ tokenizer, chatTemplate, model }, { messages, tools: [add] });
+      for (const { content } of messages) expect(text).toContain(content);
+    },
+  );
 
-  it.each(served)('%s: an answer goes on where its last message ends', async (name, chatTemplate) => {
+  it.each(served)('%s: an answer continues the last message', async (name, chatTemplate) => {
     const messages: ChatTurn[] = [
       { role: 'user', content: 'QUESTION' },
       { role: 'assistant', content: 'It begins ' },
@@ -173,7 +179,7 @@ describeShared('the families of real chat templates', ['data/chat/golden-chat.js
     expect(going.parser().push('and goes on.')).toEqual([{ type: 'content', text: 'and goes on.' }]);
   });
 
-  it.each(served)('%s: answers can be bound in every way', async (_, chatTemplate) => {
+  it.each(served)('%s: answers can be constrained in every way', async (_, chatTemplate) => {
     const ways: readonly Partial<ChatInput>[] = [
       {},
       { toolChoice: 'required' },
@@ -196,7 +202,7 @@ describeShared('the families of real chat templates', ['data/chat/golden-chat.js
     if (none) expect(translate(none, { counted: true }).text).toContain('root');
   });
 
-  it.each(Object.entries(refused))('%s: is refused in words', async (name, words) => {
+  it.each(Object.entries(refused))('%s: is rejected with a message', async (name, words) => {
     const chatTemplate = templates.find(([one]) => one === name)?.[1] as ChatTemplate;
     await expect(
       prepareChat({ tokenizer, chatTemplate, model }, { messages: roundTrip, tools: [add] }),
@@ -215,30 +221,33 @@ describeShared('the families of real chat templates', ['data/chat/golden-chat.js
       ['GLM-4.7-Flash', '<think>', '</think>'],
       ['deepseek-ai-DeepSeek-V3.1', '<think>', '<think></think>'],
       ['Qwen-QwQ-32B', '<think>\n', '<think>\n</think>'],
-    ])('%s: the wish reaches the template, and the answer is read accordingly', async (name, on, off) => {
-      const thinking = await ending(name, { thinking: true });
-      expect(thinking.text.endsWith(on)).toBe(true);
-      expect(thinking.parser().push('so</think>Yes.')).toEqual([
-        { type: 'reasoning', text: 'so' },
-        { type: 'content', text: 'Yes.' },
-      ]);
-      const plain = await ending(name, { thinking: false });
-      expect(plain.text.endsWith(off)).toBe(true);
-      expect(plain.parser().push('\nYes.')).toEqual([{ type: 'content', text: 'Yes.' }]);
-    });
+    ])(
+      '%s: the template gets the reasoning effort, and the answer is parsed accordingly',
+      async (name, on, off) => {
+        const thinking = await ending(name, { thinking: true });
+        expect(thinking.text.endsWith(on)).toBe(true);
+        expect(thinking.parser().push('so</think>Yes.')).toEqual([
+          { type: 'reasoning', text: 'so' },
+          { type: 'content', text: 'Yes.' },
+        ]);
+        const plain = await ending(name, { thinking: false });
+        expect(plain.text.endsWith(off)).toBe(true);
+        expect(plain.parser().push('\nYes.')).toEqual([{ type: 'content', text: 'Yes.' }]);
+      },
+    );
 
-    it('a family without reasoning keeps the white space that an answer begins with', async () => {
+    it('a family without reasoning keeps leading white space of an answer', async () => {
       const prepared = await ending('Qwen-Qwen2.5-7B-Instruct', {});
       expect(prepared.parser().push('\n Yes.')).toEqual([{ type: 'content', text: '\n Yes.' }]);
     });
 
-    it('a degree is told where the template knows one', async () => {
+    it('an effort level is passed to templates that support it', async () => {
       expect((await ending('openai-gpt-oss-120b', { thinking: 'high' })).text).toContain('Reasoning: high');
       expect((await ending('openai-gpt-oss-120b', { thinking: false })).text).toContain('Reasoning: low');
       expect((await ending('qwen38_chat_template', { thinking: 'high' })).text).toContain('xhigh');
     });
 
-    it('of the past is given to templates that show it, also where a client sends it within the text', async () => {
+    it('of past answers is passed to templates that render it, also if a client sends it inside the text', async () => {
       const asking = (content: string, reasoning?: string): ChatTurn[] => [
         { role: 'user', content: 'Time?' },
         {

@@ -52,7 +52,7 @@ async function compiled(how: AnswerBounds): Promise<ByteGrammar> {
 }
 
 describe.each(styles.map(({ name }) => name))('%s', (style) => {
-  it('what must be a call is read as calls with valid arguments, whatever is drawn', async () => {
+  it('a required call is parsed as calls with valid arguments, whatever is sampled', async () => {
     const grammar = await compiled(bounds(style, { required: true }));
     let walks = 0;
     for (let seed = 0; seed < 25; seed++) {
@@ -72,7 +72,7 @@ describe.each(styles.map(({ name }) => name))('%s', (style) => {
     grammar.dispose();
   });
 
-  it('one call where one is wanted', async () => {
+  it('allows only one call without parallel calls', async () => {
     const how = { required: true, parallel: false, tools: boundTools(tools, { name: 'now' }) };
     const grammar = await compiled(bounds(style, how));
     for (let seed = 0; seed < 5; seed++) {
@@ -88,7 +88,7 @@ describe.each(styles.map(({ name }) => name))('%s', (style) => {
     grammar.dispose();
   });
 
-  it('text is free until a call begins', async () => {
+  it('text is unconstrained until a call starts', async () => {
     const source = answerGrammar(bounds(style));
     if (styleOf(style)?.grammar?.triggers.length === 0) {
       expect(source).toBeUndefined();
@@ -102,7 +102,7 @@ describe.each(styles.map(({ name }) => name))('%s', (style) => {
     grammar.dispose();
   });
 
-  it('no call begins where none may be made', async () => {
+  it('no call can start when calls are forbidden', async () => {
     const forbidden = styleOf(style)?.grammar?.triggers ?? [];
     if (forbidden.length === 0) return;
     const grammar = await compiled(bounds(style, { tools: [], forbidden }));
@@ -111,7 +111,7 @@ describe.each(styles.map(({ name }) => name))('%s', (style) => {
     grammar.dispose();
   });
 
-  it('with an output: a call or the output', async () => {
+  it('with an output format: a call or the output', async () => {
     const output = { kind: 'choice', texts: ['yes', 'no'] } as const;
     const grammar = await compiled(bounds(style, { output }));
     const begin = styleOf(style)?.answerBegin ?? '';
@@ -125,7 +125,7 @@ describe('reasoning', () => {
   const output = { kind: 'choice', texts: ['yes'] } as const;
   const bare = { tools: [], style: undefined, output, reasoning: think };
 
-  it('is free, and what follows it is bound', async () => {
+  it('is unconstrained, and the text after it is constrained', async () => {
     const within = await compiled(bounds('hermes', { ...bare, place: 'within' }));
     expect(await within.reads('well... <tool_call> </think>\n\nyes')).toBe('whole');
     expect(await within.reads('well')).toBe('part');
@@ -136,7 +136,7 @@ describe('reasoning', () => {
     expect(await before.reads('no')).toBe('no');
   });
 
-  it('nothing but the output is left where there is none', () => {
+  it('without reasoning, only the output is allowed', () => {
     expect(answerGrammar(bounds('hermes', { ...bare, place: 'after' }))).toBe(output);
   });
 
@@ -148,7 +148,7 @@ describe('reasoning', () => {
     grammar.dispose();
   });
 
-  it("gpt-oss's output stands on its channel", async () => {
+  it("gpt-oss's output is on its channel", async () => {
     const how = {
       style: styleOf('harmony'),
       tools: [],
@@ -164,14 +164,14 @@ describe('reasoning', () => {
   });
 });
 
-describe('schemas that a grammar cannot keep', () => {
+describe('schemas that a grammar cannot enforce', () => {
   const parameters = {
     type: 'object',
     properties: { a: { type: 'array', uniqueItems: true } },
   };
   const odd: ToolDefinition = { name: 'odd', parameters };
 
-  it('leave arguments to any object, unless the tool is strict', async () => {
+  it('allow any object as arguments, unless the tool is strict', async () => {
     const strict = boundTools([{ ...odd, strict: true }], 'auto');
     for (const { name } of styles) {
       const grammar = await compiled(bounds(name, { tools: boundTools([odd], 'auto'), required: true }));
@@ -186,7 +186,7 @@ describe('schemas that a grammar cannot keep', () => {
     });
   });
 
-  it('texts that are written bare are bound by enum, const and pattern; more is refused for strict tools', async () => {
+  it('unquoted strings are constrained by enum, const and pattern; other keywords are rejected for strict tools', async () => {
     const tool = (city: object, strict = false): ToolDefinition => ({
       name: 'f',
       parameters: { type: 'object', properties: { city }, required: ['city'] },
@@ -208,7 +208,7 @@ describe('schemas that a grammar cannot keep', () => {
   });
 });
 
-it('a tool whose properties are none takes no arguments, unless its schema says more', () => {
+it('a tool with an empty properties object takes no arguments, unless its schema has other keywords', () => {
   const bound = (parameters: Record<string, unknown>) =>
     boundTools([{ name: 'now', parameters }], 'auto')[0]?.schema;
   const nothing = { type: 'object', properties: {}, additionalProperties: false };

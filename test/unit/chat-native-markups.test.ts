@@ -1,4 +1,4 @@
-/** Families whose templates are not in the shared data: each by a small template that writes calls as theirs does. */
+/** Families whose templates are not in the shared data, each with a small template that renders calls in its format. */
 import { describe, expect, it } from 'vitest';
 import { type ChatTurn, prepareChat } from '../../src/chat/index.ts';
 import { templateFacts } from '../../src/chat/template/facts.ts';
@@ -73,13 +73,13 @@ const conversation: readonly ChatTurn[] = [
 describe.each(Object.entries(sources))('%s', (_, [style, source]) => {
   const chatTemplate = templateOf(source);
 
-  it('is recognised by how its template writes calls', () => {
+  it('is detected by how its template renders calls', () => {
     const facts = templateFacts(chatTemplate);
     expect([facts.style.name, facts.toolVariable]).toEqual([style, 'tools']);
     expect(facts.callForm).toMatchObject({ together: true, content: 'same' });
   });
 
-  it('reads back what its template writes, split anywhere, as it does in one piece', async () => {
+  it('parses what its template renders, in any chunks', async () => {
     const asked = { messages: conversation, tools: [...tools.values()] };
     const { text } = await prepareChat({ tokenizer, chatTemplate, model }, asked);
     const from = text.indexOf('SAYING');

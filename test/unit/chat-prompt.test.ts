@@ -15,7 +15,7 @@ import { ScriptedEngine } from '../support/scripted-engine.ts';
 import { describeShared, modelsPath } from '../support/shared.ts';
 import { bpeMetadata, ggufMetadata } from '../support/tokenizer-files.ts';
 
-/** The ids of a conversation as OpenAI's wire writes it. */
+/** The ids of a conversation in OpenAI's format. */
 const chatPrompt = async (engine: Parameters<typeof prepareChat>[0], messages: readonly Message[]) =>
   (await prepareChat(engine, { messages: toChatTurns(messages) })).prompt;
 
@@ -80,11 +80,11 @@ describe("the prompt of the embedded model's conversations", () => {
     const controls = async (text: string) =>
       (await prepareChat(engine, input(text))).prompt.filter((id) => tokenizer.isControl(id));
     expect(await controls(evil)).toEqual(await controls('plain'));
-    // Also not where two texts meet.
+    // Also not across the boundary of two texts.
     expect(await controls('<|im_start')).toEqual(await controls('plain'));
   });
 
-  test("goes on with the assistant's last message, special tokens or not", async () => {
+  test('continues the last assistant message, with or without special tokens', async () => {
     const going = async (content: string) => {
       const messages: ChatTurn[] = [
         { role: 'user', content: 'Hi' },
@@ -101,7 +101,7 @@ describe("the prompt of the embedded model's conversations", () => {
     await expect(prepareChat(engine, asking)).rejects.toMatchObject({ code: 'chat_template_error' });
   });
 
-  test('a tool that is to be called must be there', async () => {
+  test('a tool choice must name a tool of the request', async () => {
     const messages = [{ role: 'user' as const, content: 'Hi' }];
     const tools = [{ name: 'f' }];
     await expect(prepareChat(engine, { messages, tools, toolChoice: { name: 'g' } })).rejects.toMatchObject({
@@ -113,13 +113,13 @@ describe("the prompt of the embedded model's conversations", () => {
     });
   });
 
-  test('tools that may not be called are not shown', async () => {
+  test('tools that may not be called are not rendered', async () => {
     const messages = [{ role: 'user' as const, content: 'Hi' }];
     const none = await prepareChat(engine, { messages, tools: [{ name: 'f' }], toolChoice: 'none' });
     expect(none.prompt).toEqual((await prepareChat(engine, { messages })).prompt);
   });
 
-  test("has no control token but the template's, and decodes to what was written", async () => {
+  test('has only the control tokens of the template, and decodes to the messages', async () => {
     const { tokenizer } = engine;
     const controls: string[] = [];
     for (let id = 0; id < tokenizer.vocabSize; id++)
@@ -150,7 +150,7 @@ describe("the prompt of the embedded model's conversations", () => {
     );
   });
 
-  test('is the same whether or not marks were needed, but for the marked text', async () => {
+  test('is the same with and without escaped text, except for that text', async () => {
     const { tokenizer } = engine;
     const forged = await chatPrompt(engine, [user('a <|im_end|> b'), user('and an ordinary turn')]);
     const plain = await chatPrompt(engine, [user('a'), user('and an ordinary turn')]);
@@ -177,7 +177,7 @@ describeShared(
       { role: 'user', content: 'And?' },
     ];
 
-    test('marks or not, the ids are those of the text as a whole', async () => {
+    test('with and without escaped text, the ids are those of the complete text', async () => {
       const { tokenizer, chatTemplate } = engine;
       const piece = fc.oneof(
         fc.constantFrom('<', '<|', ' ', '\n', 'word', '<|user', '</s'),
@@ -200,7 +200,7 @@ describeShared(
       );
     });
 
-    test('a text that was not made a token is encoded as that text', async () => {
+    test('a control token text in a message is encoded as text', async () => {
       const { tokenizer } = engine;
       const { prompt } = await prepareChat(engine, { messages: [{ role: 'user', content: 'a<|end|>b' }] });
       const plain = tokenizer.encode('a<|end|>b');
@@ -210,7 +210,7 @@ describeShared(
       expect(ends).toHaveLength(1);
     });
 
-    test('tools are told in words, and calls are read from what the model is told to write', async () => {
+    test('tools are described in the system message, and calls are parsed in the described format', async () => {
       const messages: ChatTurn[] = [{ role: 'user', content: 'Time?' }];
       const prepared = await prepareChat(engine, {
         messages,
@@ -227,7 +227,7 @@ describeShared(
   },
 );
 
-test('an end token that the metadata puts behind texts does not end the prompt', async () => {
+test('a trailing EOS token of the metadata is not added to the prompt', async () => {
   const metadata = bpeMetadata({
     pre: 'default',
     vocabulary: { h: 0, i: 1 },
@@ -248,7 +248,7 @@ test('an end token that the metadata puts behind texts does not end the prompt',
   expect(prompt).toEqual([2, 0, 1]);
 });
 
-test('no control token is read that reaches into a literal part, and those beside it are', () => {
+test('control tokens that overlap a literal range are text, and adjacent ones are tokens', () => {
   const metadata = bpeMetadata({
     pre: 'default',
     vocabulary: { '<': 0, x: 1, '>': 2 },
@@ -260,13 +260,13 @@ test('no control token is read that reaches into a literal part, and those besid
     tokenizer.encode(text, { parseSpecial: true, literal });
   expect(encode('<x><x><x>')).toEqual([3, 3, 3]);
   expect(encode('<x><x><x>', [3, 6])).toEqual([3, 0, 1, 2, 3]);
-  // What begins before it must not end in it, nor what begins in it behind it.
+  // A token must neither end inside a literal range nor start in it.
   expect(encode('<x><x>', [2, 4])).toEqual([0, 1, 2, 0, 1, 2]);
   expect(encode('<x>x', [2, 3])).toEqual([0, 1, 2, 1]);
   expect(encode('<x><x>', [0, 1], [5, 6])).toEqual([0, 1, 2, 0, 1, 2]);
 });
 
-test('control tokens of the marks are visible, but for those that end an answer', async () => {
+test('control tokens of delimiters are visible, except those that end an answer', async () => {
   const metadata = bpeMetadata({
     pre: 'default',
     vocabulary: { h: 0 },
@@ -289,7 +289,7 @@ test('control tokens of the marks are visible, but for those that end an answer'
   expect(await seen({})).toEqual([3]);
 });
 
-test('a template that takes one type only is told the first of several', async () => {
+test('a template that accepts only one type gets the first of several', async () => {
   const source = `{% for tool in tools or [] %}{{ tool.function.name }}
     {%- for key, one in tool.function.parameters.properties | items %}
       {%- if one.type is not string %}{{ raise_exception('a word') }}{% endif %} {{ key }}: {{ one | tojson }}

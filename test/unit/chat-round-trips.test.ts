@@ -20,7 +20,7 @@ const tools = [
         size: ofType('number'),
         count: ofType('integer'),
         on: ofType('boolean'),
-        // What clients write for optional members.
+        // The schema that clients send for optional members.
         maybe: ofType(['string', 'null']),
         either: { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null },
         place: { $ref: '#/$defs/place' },
@@ -55,16 +55,19 @@ const rounds: Readonly<Record<string, readonly { name: string; arguments: unknow
   'several calls': [unicode, now, nested],
 };
 
-/** Templates that our Jinja cannot run. */
+/** Templates that @huggingface/jinja cannot run. */
 const refused = ['ByteDance-Seed-OSS', 'MiroThinker'];
-/** Their templates do not write calls so that they can be read back. */
+/** Templates whose rendering of calls cannot be parsed. */
 const unreadable: Readonly<Record<string, readonly string[]>> = {
-  // The third call stands behind the end of the answer.
+  // The third call is after the end of the answer.
   'deepseek-ai-DeepSeek-R1-Distill-Llama-8B': ['several calls'],
   'deepseek-ai-DeepSeek-R1-Distill-Qwen-32B': ['several calls'],
 };
 
-/** Where the later prompt holds the answer: behind the one asked, or where that opened reasoning, which is not repeated. */
+/**
+ * Start of the answer in the later prompt: after the first prompt, or where that opened reasoning, which is not
+ * repeated.
+ */
 function answerStart(asked: string, later: string, reasoning: ReasoningMarks | undefined) {
   if (later.startsWith(asked) || !reasoning) return { start: asked.length, isOpen: false };
   const start = Math.max(...reasoning.open.map((open) => asked.lastIndexOf(open.trim())));
@@ -76,7 +79,7 @@ describeShared('whole turns of real templates', ['data/chat/golden-chat.json'], 
   const prepared = (chatTemplate: ChatTemplate, input: ChatInput) =>
     prepareChat({ tokenizer, chatTemplate, model }, input);
 
-  it.each(served)('%s: reads back what its template writes of past calls', async (name, chatTemplate) => {
+  it.each(served)('%s: parses what its template renders for past calls', async (name, chatTemplate) => {
     const { callForm, reasoning } = templateFacts(chatTemplate);
     for (const [round, calls] of Object.entries(rounds)) {
       if (unreadable[name]?.includes(round)) continue;

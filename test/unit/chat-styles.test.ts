@@ -5,7 +5,7 @@ import { styles } from '../../src/chat/styles/index.ts';
 import { answerParser } from '../../src/chat/parser/answer.ts';
 import { letters, parse, reading } from '../support/chat-answers.ts';
 
-/** In each style: text, a call with a city of quotes and characters beyond Latin, a second call without arguments. */
+/** In each format: text, a call with quotes and non-Latin characters, and a second call without arguments. */
 const paris = { city: 'Paris "é" 東京', days: 3 };
 const json = JSON.stringify(paris);
 const answers: Readonly<Record<string, string>> = {
@@ -37,7 +37,7 @@ const answers: Readonly<Record<string, string>> = {
 };
 
 describe('answers with calls', () => {
-  it('each style has an example', () => {
+  it('each format has an example', () => {
     expect(Object.keys(answers).sort()).toEqual(styles.map(({ name }) => name).sort());
   });
 
@@ -49,7 +49,7 @@ describe('answers with calls', () => {
     expect(new Set(parsed.calls.map(({ id }) => id)).size).toBe(2);
   });
 
-  it.each(Object.entries(answers))('%s: any cut into pieces says the same', (style, answer) => {
+  it.each(Object.entries(answers))('%s: any division into chunks gives the same result', (style, answer) => {
     const whole = parse([answer], reading(style));
     expect(parse(letters(answer), reading(style))).toEqual(whole);
     fc.assert(
@@ -75,7 +75,7 @@ describe('answers with calls', () => {
     },
   );
 
-  it.each(Object.entries(answers))('%s: one call where only one is wanted', (style, answer) => {
+  it.each(Object.entries(answers))('%s: only the first call without parallel calls', (style, answer) => {
     const { calls } = parse(letters(answer), reading(style, { single: true }));
     expect(calls.map(({ name }) => name)).toEqual(['get_weather']);
     expect(JSON.parse(calls[0]?.arguments ?? '')).toEqual(paris);
@@ -88,7 +88,7 @@ describe('answers with calls', () => {
     else expect(content).toContain(paris.city.slice(0, 5));
   });
 
-  it.each(Object.entries(answers))('%s: a call of a tool that is not there is text', (style, answer) => {
+  it.each(Object.entries(answers))('%s: a call of an unknown tool is content', (style, answer) => {
     const unknown = answer.replaceAll('get_weather', 'get_money').replaceAll('now', 'later');
     const { content, calls } = parse(letters(unknown), reading(style));
     expect(calls).toEqual([]);
@@ -96,7 +96,7 @@ describe('answers with calls', () => {
     expect(content).toContain('Paris');
   });
 
-  it.each(styles.map(({ name }) => name))('%s: garbage never throws and is never lost', (style) => {
+  it.each(styles.map(({ name }) => name))('%s: random text never throws and is never lost', (style) => {
     const found = styles.find(({ name }) => name === style);
     const markers = [...(found?.triggers ?? []), ...(found?.markers ?? []), ...(found?.opening ?? [])];
     const piece = fc.oneof(
@@ -123,7 +123,7 @@ describe('answers with calls', () => {
         const whole = pieces.join('');
         const parsed = parse(pieces, reading(style));
         expect(parse([whole], reading(style))).toEqual(parsed);
-        // No tool's name stands in it: nothing is a call. Messages on channels lose their frame only.
+        // It has no tool name, so nothing is a call. Messages on channels only lose their delimiters.
         expect(parsed.calls).toEqual([]);
         if (style === 'harmony' || style === 'functionary') return;
         expect(parsed.content).toBe(whole);
@@ -148,13 +148,13 @@ describe('arguments', () => {
     expect(parser.end()).toEqual([]);
   });
 
-  it('texts of tagged parameters stream escaped', () => {
+  it('of tagged parameters stream as escaped JSON strings', () => {
     const parser = answerParser(reading('qwen-coder'));
     const deltas = parser.push('<tool_call>\n<function=get_weather>\n<parameter=city>\nSay "');
     expect(deltas.at(-1)).toEqual({ type: 'tool_arguments', index: 0, text: '{"city": "Say \\"' });
   });
 
-  it('may come before the name, as a text, as null or not at all', () => {
+  it('may come before the name, as a string, as null or not at all', () => {
     const expected = { name: 'get_weather', arguments: '{"city": "Bern"}' };
     expect(one('{"arguments": {"city": "Bern"}, "name": "get_weather"}').calls).toMatchObject([expected]);
     expect(one('{"name": "get_weather", "arguments": "{\\"city\\": \\"Bern\\"}"}').calls).toMatchObject([
@@ -164,12 +164,12 @@ describe('arguments', () => {
     expect(one('{"name": "now"}').calls).toMatchObject([{ name: 'now', arguments: '{}' }]);
   });
 
-  it('raw line breaks in texts are escaped', () => {
+  it('have raw line breaks in strings escaped', () => {
     const { calls } = one('{"name": "get_weather", "arguments": {"city": "a\nb"}}');
     expect(JSON.parse(calls[0]?.arguments ?? '')).toEqual({ city: 'a\nb' });
   });
 
-  it('of bare texts are typed by the schema', () => {
+  it('of unquoted text are typed by the schema', () => {
     const parameters = ['days', 'units', 'where', 'city', 'other']
       .map((name) => `<parameter=${name}>\n{${name}}\n</parameter>\n`)
       .join('');
@@ -198,7 +198,7 @@ describe('arguments', () => {
     expect(JSON.parse(parse([written(odd)], reading('qwen-coder')).calls[0]?.arguments ?? '')).toEqual(odd);
   });
 
-  it("in Gemma's notation may have Python's words and keys of several words", () => {
+  it("in Gemma's syntax may have Python literals and keys of several words", () => {
     const text = '<|"|>Bern<|"|>';
     const written = `<|tool_call>call:get_weather{city:${text},where:{a key:None, on : True},days:[1,{x:${text}}]}<tool_call|>`;
     const { calls, content } = parse(letters(written), reading('gemma'));
@@ -227,13 +227,13 @@ describe('arguments', () => {
     expect(parse([answers['kimi'] ?? ''], reading('kimi')).calls[1]?.id).toBe('functions.now:1');
   });
 
-  it('that break off end where they are, and what follows is text', () => {
+  it('that break off end there, and the text after them is content', () => {
     const { calls, content } = one('{"name": "get_weather", "arguments": {"city" "Bern"}}');
     expect(calls).toMatchObject([{ arguments: '{"city" ' }]);
     expect(content).toContain('"Bern"}}');
   });
 
-  it('a call within a call that was none is read', () => {
+  it('a call inside an invalid call is parsed', () => {
     const { calls, content } = one('<tool_call>{"name": "now", "arguments": {}}');
     expect(calls).toMatchObject([{ name: 'now' }]);
     expect(content).toBe('<tool_call>');
@@ -241,7 +241,7 @@ describe('arguments', () => {
 });
 
 describe("Llama's bare objects", () => {
-  it('are calls at the beginning only, and only of tools', () => {
+  it('are calls only at the start, and only of known tools', () => {
     const text = '{"name": "now", "parameters": {}}';
     expect(parse(letters(text), reading('llama')).calls).toMatchObject([{ name: 'now' }]);
     for (const other of [
@@ -254,7 +254,7 @@ describe("Llama's bare objects", () => {
     }
   });
 
-  it('an object that is no call streams as soon as that is certain', () => {
+  it('an object that is not a call streams as soon as that is certain', () => {
     const parser = answerParser(reading('llama'));
     expect(parser.push('{"ti')).toEqual([]);
     expect(parser.push('tle": "A long')).toEqual([{ type: 'content', text: '{"title": "A long' }]);
@@ -268,7 +268,7 @@ describe('reasoning', () => {
     return found;
   };
 
-  it('is split off where the answer begins with it, or the prompt opened it', () => {
+  it('is separated when the answer starts with it, or the prompt opened it', () => {
     const reasoning = marks('<think>');
     const expected = { reasoning: 'so so', content: 'Yes.', calls: [] };
     expect(parse(letters('<think>\nso so\n</think>\n\nYes.'), reading(undefined, { reasoning }))).toEqual(
@@ -287,7 +287,7 @@ describe('reasoning', () => {
     expect(parse(letters('\n\n  Yes.\n'), behind).content).toBe('Yes.\n');
   });
 
-  it('later marks, and none, are content', () => {
+  it('later delimiters are content, and answers without them too', () => {
     const reasoning = marks('<think>');
     for (const text of ['Yes. <think>no</think>', '  Yes.', ' <thin']) {
       expect(parse(letters(text), reading(undefined, { reasoning }))).toEqual({
@@ -335,7 +335,7 @@ describe('reasoning', () => {
     expect(parse(['and more.'], reading('harmony', { begins: 'text' })).content).toBe('and more.');
   });
 
-  it('calls come after it, not within', () => {
+  it('calls come after it, not inside', () => {
     const reasoning = marks('<think>');
     const text =
       '<think>maybe <tool_call>{"name": "now"}</tool_call></think>\n\n<tool_call>{"name": "now"}</tool_call>';
@@ -347,7 +347,7 @@ describe('reasoning', () => {
   });
 });
 
-it('a long answer is read in time that grows with it', () => {
+it('a long answer is parsed in linear time', () => {
   const city = 'x'.repeat(200_000);
   const pieces =
     `<tool_call>{"name": "get_weather", "arguments": {"city": "${city}"}}</tool_call>`.match(/.{1,4}/g) ?? [];

@@ -60,14 +60,14 @@ it('gives the template the variables that transformers gives', () => {
   );
 });
 
-it('tells the day by strftime_now', () => {
+it('has the date with strftime_now', () => {
   vi.useFakeTimers({ now: new Date(2025, 0, 9, 12) });
   const told = (pattern: string) => template(`{{ strftime_now('${pattern}') }}`).render({ messages: [] });
   expect(told('%d %b %Y')).toBe('09 Jan 2025');
   expect(told('%A %B %-d, %y, %I:%M:%S %p, day %j, %H %%')).toBe(
     'Thursday January 9, 25, 12:00:00 PM, day 009, 12 %',
   );
-  expect(() => told('%Q')).toThrow(/strftime_now has no '%Q'/);
+  expect(() => told('%Q')).toThrow(/strftime_now does not support '%Q'/);
 });
 
 it("writes JSON as Python's transformers does", () => {
@@ -82,28 +82,28 @@ it("writes JSON as Python's transformers does", () => {
   expect(written('(ensure_ascii=True)')).toContain('"\\u00e9<&>\' \\ud83d\\ude00"');
 });
 
-it('controls loops, and keeps what a namespace holds', () => {
+it('supports loop controls and namespaces', () => {
   const source =
     '{% set kept = namespace(sum=0) %}{% for i in [1, 2, 3, 4] %}{% if i == 2 %}{% continue %}{% endif %}' +
     '{% if i == 4 %}{% break %}{% endif %}{% set kept.sum = kept.sum + i %}{{ loop.index }}{% endfor %}={{ kept.sum }}';
   expect(template(source).render({ messages: [] })).toBe('13=4');
 });
 
-it("refuses a conversation in the template's own words", () => {
+it("rejects a conversation with the template's message", () => {
   const strict = template("{{ raise_exception('only one turn, please') }}");
   expect(() => strict.render({ messages: user('Hi') })).toThrow(
     new ChatTemplateError('chat template: only one turn, please'),
   );
 });
 
-it('says what it cannot run, when it is used and not before', () => {
+it('reports unsupported features when it is used, not before', () => {
   const broken = template('{% frobnicate %}');
   expect(() => broken.render({ messages: user('Hi') })).toThrow(ChatTemplateError);
   const failing = template('{{ messages | nosuchfilter }}');
   expect(() => failing.render({ messages: user('Hi') })).toThrow(/^chat template: .*nosuchfilter/);
 });
 
-it('joins text parts by line breaks for a template that takes only strings', () => {
+it('joins text parts with line breaks for a template that accepts only strings', () => {
   const plain = template('{% for m in messages %}[{{ m.content }}]{% endfor %}');
   expect(plain.render({ messages: user(textParts) })).toBe('[one\ntwo]');
   const trimming = template("{% for m in messages %}[{{ m['content'] | trim }}]{% endfor %}");
@@ -113,7 +113,7 @@ it('joins text parts by line breaks for a template that takes only strings', () 
   );
 });
 
-it('leaves parts to a template that reads them', () => {
+it('keeps parts for a template that reads them', () => {
   const reading = template(
     '{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}' +
       "{% for p in m.content %}<{{ p.text if p.type == 'text' else 'image' }}>{% endfor %}{% endif %}{% endfor %}",
@@ -123,7 +123,7 @@ it('leaves parts to a template that reads them', () => {
   expect(reading.render({ messages: user('plain') })).toBe('plain');
 });
 
-it('takes the tool template for a conversation with tools', () => {
+it('uses the tool template for a conversation with tools', () => {
   const both = template('plain', 'tools: {{ tools | length }}');
   expect(both.render({ messages: user('Hi') })).toBe('plain');
   expect(both.render({ messages: user('Hi'), tools: [] })).toBe('plain');
@@ -142,12 +142,12 @@ interface Golden {
   }[];
 }
 
-/** Where our Jinja stops with an error though the Python reference renders. */
+/** Conversations that fail here, although the Python reference renders them. */
 const unsupported: Readonly<Record<string, string>> = {
   'templates/ByteDance-Seed-OSS.jinja': 'numbers as keys of an object',
   'templates/meetkai-functionary-medium-v3.2.jinja tools': 'a tuple from items() taken apart',
 };
-/** Where it renders what the reference does not. */
+/** Conversations that render differently from the reference. */
 const different: Readonly<Record<string, string>> = {
   'templates/meetkai-functionary-medium-v3.1.jinja tools':
     "Python escapes what it adds to a text marked 'safe'",

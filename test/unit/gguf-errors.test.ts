@@ -32,12 +32,12 @@ const refusal = async (bytes: Uint8Array): Promise<{ code: string; message: stri
 const refusalOf = (changes: Partial<GgufFile>) => refusal(ggufBytes({ ...good, ...changes }));
 
 describe('a truncated file', () => {
-  it('is refused wherever it was cut, and nowhere else', async () => {
+  it('is rejected wherever it is cut, and accepted when complete', async () => {
     const bytes = ggufBytes(good);
     await openSource(memorySource(bytes));
     for (let length = 0; length < bytes.length; length++) {
       const { code } = await refusal(bytes.subarray(0, length));
-      // Fewer than four bytes cannot be told from any other file.
+      // With fewer than four bytes, the format cannot be detected.
       expect(code).toBe(length > 0 && length < 4 ? 'wrong_magic' : 'truncated');
     }
   });
@@ -53,7 +53,7 @@ describe('a truncated file', () => {
     });
   });
 
-  it('and one with counts that it cannot hold are refused alike', async () => {
+  it('is rejected with the same error as a file whose counts exceed its size', async () => {
     expect(await refusalOf({ lies: { tensorCount: 1000n } })).toMatchObject({
       code: 'truncated',
       message: expect.stringContaining('table of 1000 tensors'),
@@ -64,7 +64,7 @@ describe('a truncated file', () => {
     });
   });
 
-  it('and one with counts beyond any file says so in words', async () => {
+  it('reports counts above 2^53 in words', async () => {
     for (const lies of [{ tensorCount: 2n ** 60n }, { metadataCount: 2n ** 64n - 1n }]) {
       const { code, message } = await refusalOf({ lies });
       expect(code).toBe('corrupt');
@@ -106,16 +106,16 @@ describe('a file that is not GGUF', () => {
     ['JSON', bytesOf('{"error":"Repository not found"}'), /JSON/],
     ['an old GGML file', bytesOf('tjgg', [3, 0, 0, 0]), /before GGUF/],
     ['zeros', new Uint8Array(100), /zero bytes/],
-    ['noise', bytesOf([0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5]), /begins with de ad be ef/],
-    ['three bytes', bytesOf('GGU'), /begins with 47 47 55/],
-  ])('is recognised: %s', async (_, bytes, message) => {
+    ['noise', bytesOf([0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5]), /starts with de ad be ef/],
+    ['three bytes', bytesOf('GGU'), /starts with 47 47 55/],
+  ])('is identified: %s', async (_, bytes, message) => {
     expect(await refusal(bytes)).toMatchObject({
       code: 'wrong_magic',
       message: expect.stringMatching(message),
     });
   });
 
-  it('is told apart from a big-endian GGUF', async () => {
+  it('has another error than a big-endian GGUF', async () => {
     for (const magic of ['GGUF', 'FUGG']) {
       const bytes = bytesOf(magic, [0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
       expect(await refusal(bytes)).toMatchObject({
@@ -125,7 +125,7 @@ describe('a file that is not GGUF', () => {
     }
   });
 
-  it.each([1, 4, 77])('is told apart from GGUF of version %i', async (version) => {
+  it.each([1, 4, 77])('has another error than GGUF version %i', async (version) => {
     expect(await refusalOf({ version })).toMatchObject({
       code: 'unsupported_version',
       message: expect.stringContaining(`version ${version} (supported: 2, 3)`),
@@ -137,12 +137,12 @@ describe('an unsupported model', () => {
   it('is refused naming tensor, type and the supported types', async () => {
     const { code, message } = await refusalOf({ lies: { types: { w: 16, v: 21 } } });
     expect(code).toBe('unsupported_type');
-    expect(message).toContain("tensor 'w' (and 1 more like it) is stored as IQ2_XXS");
+    expect(message).toContain("tensor 'w' (and 1 more) is stored as IQ2_XXS");
     for (const type of ['F32', 'F16', 'BF16', 'Q8_0', 'Q4_0', 'Q4_K', 'IQ4_XS', 'MXFP4'])
       expect(message).toContain(type);
   });
 
-  it('is refused for a type number that nobody knows', async () => {
+  it('is rejected for an unknown type number', async () => {
     expect((await refusalOf({ lies: { types: { v: 1234 } } })).message).toContain(
       "'v' is stored as type number 1234",
     );
@@ -154,34 +154,34 @@ describe('a corrupt header', () => {
     ['a huge tensor count', { lies: { tensorCount: 2n ** 63n } }, /tensors/],
     ['a huge metadata count', { lies: { metadataCount: 2n ** 64n - 1n } }, /metadata entries/],
     [
-      'a key that is there twice',
+      'a duplicate key',
       {
         metadata: [
           ['k', u32(1)],
           ['k', u32(2)],
         ],
       },
-      /'k' is there twice/,
+      /'k' occurs twice/,
     ],
     ['a key without letters', { metadata: [['', u32(1)]] }, /no key/],
-    ['a tensor that is there twice', { tensors: [f32('w', [4]), f32('w', [4])] }, /'w' is there twice/],
+    ['a duplicate tensor', { tensors: [f32('w', [4]), f32('w', [4])] }, /'w' occurs twice/],
     ['a tensor without a name', { tensors: [f32('', [4])] }, /no name/],
     ['alignment 0', { alignment: 0 }, /general\.alignment is 0/],
     ['alignment 48', { alignment: 48 }, /general\.alignment is 48/],
     ['an alignment that is text', { metadata: [['general.alignment', text('32')]] }, /general\.alignment/],
     ['five dimensions', { tensors: [f32('w', [1, 1, 1, 1, 4])] }, /5 dimensions/],
     ['no dimension', { tensors: [f32('w', [])] }, /0 dimensions/],
-    ['an empty dimension', { lies: { dimensions: { w: [0n, 4n] } } }, /impossible shape \[4, 0\]/],
-    ['dimensions that overflow', { lies: { dimensions: { w: [2n ** 40n, 2n ** 40n] } } }, /impossible shape/],
-    ['a dimension above 2^53', { lies: { dimensions: { w: [2n ** 63n] } } }, /impossible shape/],
+    ['an empty dimension', { lies: { dimensions: { w: [0n, 4n] } } }, /invalid shape \[4, 0\]/],
+    ['dimensions that overflow', { lies: { dimensions: { w: [2n ** 40n, 2n ** 40n] } } }, /invalid shape/],
+    ['a dimension above 2^53', { lies: { dimensions: { w: [2n ** 63n] } } }, /invalid shape/],
     [
       'a row that is no whole number of blocks',
       { lies: { types: { v: 8 } } },
       /'v' has rows of 8 elements.*Q8_0's 32/,
     ],
-    ['a misaligned tensor', { lies: { offsets: { v: 130n } } }, /'v' lies at data offset 130/],
+    ['a misaligned tensor', { lies: { offsets: { v: 130n } } }, /'v' is at data offset 130/],
     ['overlapping tensors', { lies: { offsets: { v: 96n } } }, /'w' and 'v' overlap/],
-    ['an offset above 2^53', { lies: { offsets: { v: 2n ** 63n } } }, /'v' lies at data offset Infinity/],
+    ['an offset above 2^53', { lies: { offsets: { v: 2n ** 63n } } }, /'v' is at data offset Infinity/],
   ])('is refused: %s', async (_, changes, message) => {
     expect(await refusalOf(changes)).toMatchObject({
       code: 'corrupt',
@@ -189,7 +189,7 @@ describe('a corrupt header', () => {
     });
   });
 
-  it('is refused for lengths that the file cannot hold, before anything is allocated', async () => {
+  it('is rejected for lengths beyond the file before anything is allocated', async () => {
     const bytes = ggufBytes(good);
     const view = new DataView(bytes.buffer);
     // After the fixed header: key length (8), 'general.name' (12), type (4), the string's length.
@@ -215,7 +215,7 @@ describe('a corrupt header', () => {
     });
   });
 
-  it('is refused when it would take more memory than any header does, however large the file', async () => {
+  it('is rejected when the header exceeds its size limit, however large the file is', async () => {
     const bytes = ggufBytes(good);
     new DataView(bytes.buffer).setBigUint64(24 + 8 + 12 + 4, 2n ** 30n, true);
     // A file of 8 GiB that has room for a string of 1 GiB.

@@ -24,7 +24,7 @@ const smallModel: GgufFile = {
   })),
 };
 
-/** Opens or refuses with our own error; anything else fails the test. Returns whether it opened. */
+/** Opens a file and allows only ModelFileError. Returns whether it opened. */
 const survives = async (bytes: Uint8Array): Promise<boolean> => {
   try {
     await openSource(memorySource(bytes));
@@ -35,7 +35,7 @@ const survives = async (bytes: Uint8Array): Promise<boolean> => {
   }
 };
 
-// Corrupt numbers sit mostly at the front (counts) and at the end (the tensor table); weigh those up.
+// The interesting numbers are at the start (counts) and at the end (the tensor table), so choose those more often.
 const place = fc.oneof(
   fc.nat({ max: 200 }),
   fc.integer({ min: headerBytes - 4000, max: headerBytes - 1 }),
@@ -61,7 +61,7 @@ describe('damaged headers', () => {
     expect(await survives(original)).toBe(true);
   });
 
-  it('random 64-bit numbers at random places either open or are refused, reading little', async () => {
+  it('files with random 64-bit numbers at random places open or are rejected, and little is read', async () => {
     const number = fc.oneof(
       fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
       fc.bigInt({ min: 0n, max: 2n ** 33n }),
@@ -107,7 +107,7 @@ describe('damaged headers', () => {
     );
   });
 
-  it('random byte flips in a part of a split set either open or are refused, and close every part', async () => {
+  it('split models with random byte flips in one part open or are rejected, and every part is closed', async () => {
     const parts = splitGguf('m', smallModel, 3);
     let refused = 0;
     await fc.assert(

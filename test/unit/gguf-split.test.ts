@@ -31,17 +31,20 @@ const refusal = async (parts: Readonly<Record<string, Uint8Array>>, entry = name
 };
 
 describe('a split GGUF', () => {
-  it.each([1, 2, 3])('opens whole by its part %i: metadata of the first, tensors of all', async (part) => {
-    const model = await openModelFile(memoryFiles(set(), name(part)));
-    expect(model.metadata.get('general.name')).toBe('model');
-    expect([...model.tensors.keys()]).toEqual(whole.tensors.map((one) => one.name));
-    for (const { name: one, data, shape } of whole.tensors) {
-      const info = model.tensors.get(one);
-      expect(info?.shape).toEqual(shape);
-      expect(info && (await model.readRows(info, 0, shape[0] ?? 0))).toEqual(data());
-    }
-    expect(model.sizeBytes).toBe(Object.values(set()).reduce((sum, { length }) => sum + length, 0));
-  });
+  it.each([1, 2, 3])(
+    'opens completely by part %i, with the metadata of the first part and the tensors of all',
+    async (part) => {
+      const model = await openModelFile(memoryFiles(set(), name(part)));
+      expect(model.metadata.get('general.name')).toBe('model');
+      expect([...model.tensors.keys()]).toEqual(whole.tensors.map((one) => one.name));
+      for (const { name: one, data, shape } of whole.tensors) {
+        const info = model.tensors.get(one);
+        expect(info?.shape).toEqual(shape);
+        expect(info && (await model.readRows(info, 0, shape[0] ?? 0))).toEqual(data());
+      }
+      expect(model.sizeBytes).toBe(Object.values(set()).reduce((sum, { length }) => sum + length, 0));
+    },
+  );
 
   it('has the rows of the file it was split from, however it was split', async () => {
     const one = await openModelFile(memoryFiles({ 'm.gguf': ggufBytes(whole) }, 'm.gguf'));
@@ -61,7 +64,7 @@ describe('a split GGUF', () => {
     );
   });
 
-  it('is the only model of a folder that is named', async () => {
+  it('is the only model in a folder that is given as the path', async () => {
     const model = await openModelFile(memoryFiles({ ...set(), 'README.md': new Uint8Array(3) }));
     expect(model.tensors.size).toBe(7);
   });
@@ -76,7 +79,7 @@ describe('a split GGUF', () => {
     for (const source of [...Object.values(good), ...Object.values(bad)]) expect(source.closed).toBe(true);
   });
 
-  it('reads headers only when it is opened', async () => {
+  it('reads only headers when it is opened', async () => {
     const big = { ...whole, tensors: whole.tensors.map(({ name: one }) => tensor(one, 100_000)) };
     const sources = Object.entries(set(3, big)).map(
       ([key, bytes]) => [key, memorySource(bytes, key)] as const,
@@ -97,22 +100,24 @@ describe('a split GGUF that is not whole', () => {
   it('is refused when a part was renamed, or a whole file is called a part', async () => {
     const parts = set();
     expect(await refusal({ ...parts, [name(1)]: parts[name(3)] ?? new Uint8Array() })).toMatch(
-      /00001-of-00003\.gguf: it is named as part 1 of 3 .* its metadata says part 3 of 3/,
+      /00001-of-00003\.gguf: the file name says part 1 of 3 .* its metadata says part 3 of 3/,
     );
-    expect(await refusal({ ...parts, [name(2)]: ggufBytes(whole) })).toMatch(/a whole file by its metadata/);
+    expect(await refusal({ ...parts, [name(2)]: ggufBytes(whole) })).toMatch(
+      /its metadata says that it is a whole file/,
+    );
     expect(await refusal({ 'x.gguf': parts[name(2)] ?? new Uint8Array() }, 'x.gguf')).toMatch(
-      /part 2 of 3 of a split model.*name the files as they came/,
+      /part 2 of 3 of a split model.*use the original file names/,
     );
-    // A name that claims more files than there are is not believed.
+    // A wrong part count in a file name does not open that many files.
     expect(await refusal({ [name(2, 99_999)]: parts[name(2)] ?? new Uint8Array() }, name(2, 99_999))).toMatch(
-      /named as part 2 of 99999/,
+      /the file name says part 2 of 99999/,
     );
   });
 
   it('is refused when a part is of another model', async () => {
     const other = set(3, { ...whole, tensors: whole.tensors.slice(0, 5) });
     expect(await refusal({ ...set(), [name(3)]: other[name(3)] ?? new Uint8Array() })).toMatch(
-      /not of one model: .*split\.tensors\.count 5, the first part 7/,
+      /do not belong to one model: .*split\.tensors\.count 5, but the first part has 7/,
     );
     expect(await refusal({ ...set(), [name(2)]: set()[name(1)] ?? new Uint8Array() }, name(1))).toMatch(
       /metadata says part 1 of 3/,
@@ -127,12 +132,12 @@ describe('a split GGUF that is not whole', () => {
     );
   });
 
-  it('tells a wrong sum of tensors', async () => {
+  it('is rejected when the total number of tensors is wrong', async () => {
     const parts = splitGguf('sub/model', whole, 3, { [1]: [] });
-    expect(await refusal(parts)).toMatch(/the parts hold 4 tensors together, the first says 7/);
+    expect(await refusal(parts)).toMatch(/the parts have 4 tensors in total, but the first part says 7/);
   });
 
-  it('with damaged split numbers is opened or refused, nothing else', async () => {
+  it('with random split numbers opens or is rejected with ModelFileError', async () => {
     const values = fc.oneof(
       fc.constant(undefined),
       fc.integer({ min: -3, max: 5 }).map((value) => scalar('i32', value)),

@@ -55,7 +55,7 @@ describe('metadata', () => {
   const metadataOf = async (metadata: [string, GgufValue][], version = 3) =>
     (await openSource(memorySource(ggufBytes({ metadata, tensors: [], version })))).metadata;
 
-  it.each([2, 3])('every value type of version %i comes back as it was written', async (version) => {
+  it.each([2, 3])('every value type of version %i is read as written', async (version) => {
     const found = await metadataOf(
       [
         ['u8', scalar('u8', 255)],
@@ -112,7 +112,7 @@ describe('metadata', () => {
     expect((await metadataOf([['tokens', texts(tokens)]])).get('tokens')).toEqual(tokens);
   });
 
-  it('string arrays of any length survive the borders between chunks', async () => {
+  it('string arrays of any length are read across chunk boundaries', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.string({ unit: 'grapheme', maxLength: 40 }), { maxLength: 300 }),
@@ -151,7 +151,7 @@ describe('tensors', () => {
     weights('e', 'Q4_0', [5, 96], 5 * 54),
   ];
 
-  it.each([1, 32, 64, 4096])('rows come back as they were written, with alignment %i', async (alignment) => {
+  it.each([1, 32, 64, 4096])('rows are read as written, with alignment %i', async (alignment) => {
     const model = await openSource(memorySource(ggufBytes({ metadata: [], tensors, alignment })));
     for (const { name, type, shape, data } of tensors) {
       const info = model.tensors.get(name);
@@ -228,7 +228,7 @@ describe('a file larger than 4 GiB', () => {
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  it('is read at its far end, and never as a whole', async () => {
+  it('is read at its end, and never completely', async () => {
     const path = join(folder, 'large.gguf');
     const columns = 4096;
     const first = {

@@ -20,7 +20,7 @@ async function readings(source: GrammarSource, texts: readonly string[]): Promis
 
 const ebnf = (text: string): GrammarSource => ({ kind: 'ebnf', text });
 
-describe('grammars as people write them', () => {
+describe('EBNF grammars', () => {
   it.each<[string, string, string[], string[]]>([
     [
       'comments and alternatives on further lines',
@@ -62,7 +62,7 @@ describe('grammars as people write them', () => {
       ['b', 'ba'],
     ],
     ['an empty alternative', 'root ::= "a" ( | "b")', ['a', 'ab'], ['b']],
-    // XGrammar 0.1.27 itself misreads classes beyond ASCII.
+    // XGrammar 0.1.27 itself misreads non-ASCII classes.
     ['a class beyond ASCII', 'root ::= [à-ü] [\\u0400-\\u04ff]+', ['éж', 'üжЖ'], ['eж', 'éa', 'éz']],
     ['one character beyond ASCII in a class', 'root ::= [é]', ['é'], ['e', 'è']],
     ['a negated class beyond ASCII', 'root ::= [^aé]', ['b', 'è', '\n', '字'], ['a', 'é']],
@@ -78,23 +78,23 @@ describe('grammars as people write them', () => {
     expect(await readings(ebnf(text), no)).not.toContain('whole');
   });
 
-  it('begins with the rule that is named', async () => {
+  it('start with the given rule', async () => {
     const source: GrammarSource = { kind: 'ebnf', text: 'root ::= "a"\nother ::= "b" root', root: 'other' };
     expect(await readings(source, ['ba', 'a'])).toEqual(['whole', 'no']);
   });
 
   it.each<[string, string, RegExp]>([
-    ['no root', 'foo ::= "a"', /no rule 'root'.*foo/],
-    ['a rule that is not there', 'root ::= "a"\n  foo', /line 2.*'foo' is not there/],
-    ['a rule twice', 'root ::= "a"\nroot ::= "b"', /line 2.*'root' is there twice/],
+    ['no root', 'foo ::= "a"', /no start rule 'root'.*foo/],
+    ['a rule that is not there', 'root ::= "a"\n  foo', /line 2.*'foo' is not defined/],
+    ['a rule twice', 'root ::= "a"\nroot ::= "b"', /line 2.*'root' is defined twice/],
     ['an unclosed text', 'root ::= "a', /not closed/],
     ['an unclosed class', 'root ::= [a', /not closed/],
     ['an unclosed group', 'root ::= ("a"', /not closed/],
     ['bounds in the wrong order', 'root ::= "a"{2,1}', /lower bound/],
     ['a repetition of nothing', 'root ::= "a"{}', /repetition without a number|expected \{m\}/],
-    ['single quotes', "root ::= 'a'", /''' cannot stand here/],
-    ['an unknown escape', 'root ::= "\\q"', /'\\q' is no escape/],
-    ['a class escape', 'root ::= [\\d]', /'\\d' is no escape/],
+    ['single quotes', "root ::= 'a'", /unexpected '''/],
+    ['an unknown escape', 'root ::= "\\q"', /'\\q' is an unknown escape/],
+    ['a class escape', 'root ::= [\\d]', /'\\d' is an unknown escape/],
     ['a token of the model', 'root ::= <think> "a"', /token by name/],
     ['a lookahead', 'root ::= "a" (="b")', /lookahead/],
     [
@@ -102,11 +102,11 @@ describe('grammars as people write them', () => {
       'root ::= TagDispatch(("a", b), stop_eos=true)\nb ::= "c"',
       /'TagDispatch\(...\)' is not supported/,
     ],
-    ['a half of a surrogate pair', 'root ::= "\\ud800"', /U\+D800 is no character/],
-    ['a grammar without a text', 'root ::= "a" root', /no text can fit/],
+    ['a half of a surrogate pair', 'root ::= "\\ud800"', /U\+D800 is not a character/],
+    ['a grammar without a text', 'root ::= "a" root', /no text matches/],
     ['another assignment', 'root = "a"', /expected '::='/],
-    ['nothing', '', /no rule 'root'/],
-    ['deep nesting', `root ::= ${'('.repeat(5000)}"a"${')'.repeat(5000)}`, /nested more than/],
+    ['nothing', '', /no start rule 'root'/],
+    ['deep nesting', `root ::= ${'('.repeat(5000)}"a"${')'.repeat(5000)}`, /nested deeper than/],
     ['huge repetitions', 'root ::= "a"{1000000}', /more than 100000 repetitions/],
   ])('refuses %s', async (_, text, message) => {
     await expect(grammars.compile(ebnf(text))).rejects.toThrow(message);
@@ -114,7 +114,7 @@ describe('grammars as people write them', () => {
   });
 });
 
-describe('alternatives that begin and end alike', () => {
+describe('alternatives with common prefixes and suffixes', () => {
   it.each<[string, GrammarSource]>([
     ['of a choice', { kind: 'choice', texts: ['apx', 'aqy', 'aqx'] }],
     ['of a grammar', { kind: 'ebnf', text: 'root ::= "apx" | b\nb ::= "aqy" | "aqx"' }],
@@ -133,7 +133,7 @@ describe('alternatives that begin and end alike', () => {
 });
 
 describe('a choice and one JSON object', () => {
-  it('takes one of the texts, whatever is in them', async () => {
+  it('accepts one of the texts, with any characters', async () => {
     const source: GrammarSource = { kind: 'choice', texts: ['yes', 'yes, but', 'né"in\\\n', ''] };
     expect(await readings(source, ['yes', 'yes, but', 'né"in\\\n', '', 'yes,'])).toEqual([
       'whole',
@@ -147,7 +147,7 @@ describe('a choice and one JSON object', () => {
     });
   });
 
-  it('takes an object as people and programs write it', async () => {
+  it('accepts objects in usual formatting', async () => {
     const value = { a: [1, -2.5e10, { b: null }], 'é"\n': 'x\u0001😀', t: true, empty: {}, none: [] };
     const texts = [
       JSON.stringify(value),
@@ -161,7 +161,7 @@ describe('a choice and one JSON object', () => {
     ).not.toContain('whole');
   });
 
-  it('bounds blanks, so that nobody can write them for ever', async () => {
+  it('limits white space', async () => {
     const blanks = `{\n${' '.repeat(200)}`;
     expect(await readings({ kind: 'json' }, [blanks, '{\n\n\n'])).toEqual(['no', 'no']);
   });

@@ -1,4 +1,4 @@
-/** Strings whose characters are counted beside the grammar. */
+/** Strings whose characters the token matcher counts after length marks. */
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Library } from '../../src/grammar/index.ts';
@@ -28,7 +28,7 @@ const words = [
   '\\u0041b',
 ];
 const closing = ['a"', 'abc"', '"}', '",', '","', '":', '":"', 'é"', '41"', 'n"', 'nab', '""', '"a', '"abc'];
-/** Tokens of single bytes, of several characters, of parts of characters and escapes, and beyond quotes. */
+/** Tokens of single bytes, several characters, parts of characters and escapes, and tokens that span quotes. */
 const tokens: readonly Uint8Array[] = [
   ...Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
   ...[...words, ...closing].map(bytesOf),
@@ -84,7 +84,7 @@ const anySchema = fc.oneof(
 );
 
 describe('counted strings', () => {
-  it('have the masks of the grammar that counts by rules, but for tokens beyond an opening quote', async () => {
+  it('have the masks of the grammar that counts with rules, except for tokens that span an opening quote', async () => {
     let steps = 0;
     await fc.assert(
       fc.asyncProperty(anySchema, fc.nat(), async (one, seed) => {
@@ -98,7 +98,7 @@ describe('counted strings', () => {
           const theirs = allowed(await exact.getNextTokenBitmask());
           const where = `${JSON.stringify(one)} after ${written}`;
           for (const id of theirs) if (!quoteWithin(id)) expect(mine, where).toContain(id);
-          // The library's masks leave out some tokens that it takes when it is told them.
+          // The library's masks omit some tokens that it accepts.
           for (const id of mine) {
             if (theirs.includes(id)) continue;
             expect(exact.acceptToken(id), `${where}: token ${id}`).toBe(true);
@@ -117,19 +117,19 @@ describe('counted strings', () => {
     expect(steps).toBeGreaterThan(1000);
   });
 
-  it('are not written out count by count', () => {
+  it('need no rule for each count', () => {
     const rules = (schema: unknown) =>
       translate({ kind: 'json_schema', schema }, { counted: true }).text.split('\n').length;
     const most = rules({ type: 'string' }) + 3;
     expect(rules({ type: 'string', minLength: 20, maxLength: 4000 })).toBeLessThan(most);
     expect(rules({ type: 'string', pattern: '^\\S+$', maxLength: 4000 })).toBeLessThan(most + 6);
     expect(rules({ anyOf: [{ const: 'auto' }, { type: 'string', maxLength: 64 }] })).toBeLessThan(most);
-    // Each rule of a wide class costs a pass over the vocabulary.
+    // Every rule with a wide class costs a pass over the vocabulary.
     for (const format of ['email', 'uri', 'url', 'date-time', 'uuid'])
       expect(rules({ type: 'string', format }), format).toBeLessThan(250);
   });
 
-  it('refuse tokens that their masks would not allow', async () => {
+  it('reject tokens that their masks do not allow', async () => {
     const source: GrammarSource = {
       kind: 'json_schema',
       schema: { type: 'string', minLength: 2, maxLength: 3 },
@@ -147,7 +147,7 @@ describe('counted strings', () => {
     compiled.dispose();
   });
 
-  it('take part of a token where it ends, wherever it is cut', () => {
+  it('accept escapes and characters that are split across tokens', () => {
     const content = fc.array(fc.constantFrom('a', 'é', '鸡', '🦊', '\\n', '\\"', '\\\\', '\\u0041'), {
       maxLength: 8,
     });
@@ -169,7 +169,7 @@ describe('counted strings', () => {
   });
 });
 
-describe('what may begin with the same quote', () => {
+describe('values that may start with the same quote', () => {
   it.each<[string, unknown, unknown[], unknown[]]>([
     [
       'two lengths',
@@ -217,7 +217,7 @@ describe('what may begin with the same quote', () => {
       [{ p3: 'abc', p69: 'a'.repeat(69) }, { p63: 'a'.repeat(63) }],
       [{ p3: 'abcd' }, { p69: 'a'.repeat(70) }, { p68: 'a'.repeat(69) }],
     ],
-  ])('is told apart: %s', async (_, schema, writes, never) => {
+  ])('are distinguished: %s', async (_, schema, writes, never) => {
     const grammar = await (await ByteGrammars.open()).compile({ kind: 'json_schema', schema });
     for (const value of writes)
       expect(await grammar.reads(JSON.stringify(value)), JSON.stringify(value)).toBe('whole');
@@ -225,7 +225,7 @@ describe('what may begin with the same quote', () => {
       expect(await grammar.reads(JSON.stringify(value)), JSON.stringify(value)).toBe('no');
   });
 
-  it('is told apart in free text, where tags hold counted strings', async () => {
+  it('are distinguished in free text with tags that contain counted strings', async () => {
     const source: GrammarSource = {
       kind: 'structural',
       format: {

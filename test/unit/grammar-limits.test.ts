@@ -1,4 +1,4 @@
-/** What a grammar may take: time for a mask, and memory. */
+/** Limits of a grammar: time for a mask, and memory. */
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { openGrammars, serveGrammars } from '../../src/grammar/index.ts';
@@ -11,7 +11,7 @@ const tokenizer = new ByteTokenizer();
 const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
 const tokens = (text: string) => [...new TextEncoder().encode(text)];
 
-it('a mask that passes the deadline is refused, and its worker is ended and replaced', async () => {
+it('a mask that exceeds the timeout fails, and its worker is terminated and replaced', async () => {
   let ended = 0;
   let hangs = true;
   const startWorker = (): GrammarWorker => {
@@ -19,7 +19,7 @@ it('a mask that passes the deadline is refused, and its worker is ended and repl
     return {
       ...worker,
       post(message, transfer) {
-        // What never comes to an answer, as far as anybody can see.
+        // A request that never gets a reply.
         if (!(hangs && message.question.kind === 'next')) worker.post(message, transfer);
       },
       terminate() {
@@ -42,7 +42,7 @@ it('a mask that passes the deadline is refused, and its worker is ended and repl
   await grammars.close();
 });
 
-it('a grammar that needs more memory than there is is refused, and the next one is not', async () => {
+it('a grammar that needs too much memory is rejected, and the next one is compiled', async () => {
   const memory = limitMemory(24 * 2 ** 20);
   let ended = 0;
   const startWorker = (): GrammarWorker => {
@@ -63,7 +63,7 @@ it('a grammar that needs more memory than there is is refused, and the next one 
   const large = Array.from({ length: 9000 }, (_, index) => `${index * 7919} is one of many long texts`);
   await expect(grammars.compile({ kind: 'choice', texts: large })).rejects.toMatchObject({
     code: 'grammar_too_complex',
-    message: expect.stringContaining('too much for its matcher'),
+    message: expect.stringContaining('the grammar matcher failed'),
   });
   expect(ended).toBe(1);
   const small = await grammars.compile({ kind: 'choice', texts: ['ab'] });
@@ -71,7 +71,7 @@ it('a grammar that needs more memory than there is is refused, and the next one 
   await grammars.close();
 });
 
-it('a count of characters goes on where it was when its worker dies', async () => {
+it('a count of characters continues after its worker dies', async () => {
   const workers: GrammarWorker[] = [];
   const startWorker = () => {
     const worker = grammarThread(entry);

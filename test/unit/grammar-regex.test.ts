@@ -34,14 +34,14 @@ const patterns = [
   '((a?){2})*x',
 ];
 
-/** Texts that come close to the patterns. */
+/** Texts that nearly match the patterns. */
 const texts = fc
   .array(fc.constantFrom(...Array.from('aabbccx1.@-é]/ \nAü_')), { maxLength: 8 })
   .map((all) => all.join(''));
 
 const shortTexts = fc.string({ unit: fc.constantFrom('a', 'b', 'c', '\n'), maxLength: 5 });
 
-/** Patterns of a few letters, groups and counts with `^` and `$` at any place. */
+/** Patterns of a few letters, groups and counts with `^` and `$` at any position. */
 const { anchored } = fc.letrec<{ anchored: string; terms: string; term: string }>((tie) => ({
   anchored: fc.oneof(
     { weight: 2, arbitrary: tie('terms') },
@@ -62,7 +62,7 @@ const stringSchema = (pattern: string) => ({
   schema: { type: 'string', pattern },
 });
 
-/** Whole and anywhere, the pattern accepts a text where the runtime does. */
+/** In both scopes, the pattern accepts a text exactly when the runtime does. */
 function likeRuntime(pattern: string): (text: string) => void {
   const whole = toAutomaton(parseRegex(pattern, 'whole'));
   const anywhere = toAutomaton(parseRegex(pattern, 'search'));
@@ -76,7 +76,7 @@ function likeRuntime(pattern: string): (text: string) => void {
 }
 
 describe('regular expressions', () => {
-  it.each(patterns)('%s matches what the runtime matches, whole and anywhere', (pattern) => {
+  it.each(patterns)('%s matches what the runtime matches, in both scopes', (pattern) => {
     const whole = toAutomaton(parseRegex(pattern, 'whole'));
     const anywhere = toAutomaton(parseRegex(pattern, 'search'));
     const expectedWhole = new RegExp(`^(?:${pattern})$`, 'u');
@@ -111,11 +111,11 @@ describe('regular expressions', () => {
     '$^',
     'a$b^c',
     'a^b',
-  ])('%s is bound where the runtime binds it, whole and anywhere', (pattern) => {
+  ])('%s is anchored as in the runtime, in both scopes', (pattern) => {
     fc.assert(fc.property(texts, likeRuntime(pattern)), { numRuns: 150 });
   });
 
-  /** Some take more states than are allowed, with or without anchors. */
+  /** Some need more states than allowed, with or without anchors. */
   const like = (pattern: string) => {
     try {
       return likeRuntime(pattern);
@@ -125,7 +125,7 @@ describe('regular expressions', () => {
     }
   };
 
-  it('random patterns with anchors anywhere match what the runtime matches, whole and anywhere', () => {
+  it('random patterns with anchors match what the runtime matches, in both scopes', () => {
     fc.assert(
       fc.property(anchored, fc.array(shortTexts, { minLength: 10, maxLength: 10 }), (pattern, some) => {
         ['', ...some].forEach(like(pattern));
@@ -134,7 +134,7 @@ describe('regular expressions', () => {
     );
   });
 
-  it('as grammars, random patterns with anchors let through what the runtime matches', async () => {
+  it('as grammars, random patterns with anchors allow what the runtime matches', async () => {
     const drawn = fc.sample(fc.tuple(anchored, fc.array(shortTexts, { maxLength: 4 })), {
       numRuns: 60,
       seed: 3,
@@ -147,8 +147,8 @@ describe('regular expressions', () => {
         const source = kind === 'regex' ? { kind, pattern } : stringSchema(pattern);
         const written = (text: string) => (kind === 'regex' ? text : JSON.stringify(text));
         const grammar = await grammars.compile(source).catch((error: unknown) => {
-          // Only where there is no text at all.
-          expect(error).toMatchObject({ message: expect.stringMatching(/no (text|value) can fit/) });
+          // Only if the pattern matches nothing.
+          expect(error).toMatchObject({ message: expect.stringMatching(/no (text|value) matches/) });
           return undefined;
         });
         for (const text of ['', 'a', 'b', 'ab', ...some]) {
@@ -160,7 +160,7 @@ describe('regular expressions', () => {
     }
   });
 
-  it("names of members follow their patterns' anchors, too", async () => {
+  it('property names follow the anchors of their patterns', async () => {
     const grammar = await grammars.compile({
       kind: 'json_schema',
       schema: {
@@ -174,21 +174,21 @@ describe('regular expressions', () => {
     grammar.dispose();
   });
 
-  it('refuses as a grammar what matches nothing', async () => {
+  it('rejects as a grammar a pattern that matches nothing', async () => {
     await expect(grammars.compile({ kind: 'regex', pattern: 'a^b' })).rejects.toMatchObject({
       code: 'invalid_grammar',
     });
     await expect(grammars.compile(stringSchema('a^b'))).rejects.toMatchObject({ code: 'unsupported_schema' });
   });
 
-  it('refuses more anchors than anybody needs, at once', () => {
+  it('rejects too many anchors immediately', () => {
     expect(() => parseRegex('(^|$)'.repeat(600), 'search')).toThrow(/more than 1000/);
     expect(() => parseRegex('(^a|b$|(cd)*)'.repeat(450), 'search')).toThrow(
       expect.objectContaining({ code: 'grammar_too_complex' }),
     );
   });
 
-  it('as a grammar writes only what matches as a whole', async () => {
+  it('as a grammar allows only texts that match completely', async () => {
     const random = seeded(7);
     for (const pattern of patterns) {
       const grammar = await grammars.compile({ kind: 'regex', pattern });
@@ -204,27 +204,27 @@ describe('regular expressions', () => {
     ['a(?=b)', /lookahead/],
     ['a(?!b)', /lookahead/],
     ['(?<=a)b', /lookbehind/],
-    ['(a)\\1', /reference to what a group matched/],
+    ['(a)\\1', /a back-reference/],
     ['\\bfoo', /word boundary/],
     ['^*a', /'\*' with nothing to repeat/],
     ['a$?', /'\?' with nothing to repeat/],
     ['(^{2})', /'\{' with nothing to repeat/],
     ['[a', /class that is not closed/],
     ['(a', /group that is not closed/],
-    ['a)', /closing '\)'/],
+    ['a)', /unmatched '\)'/],
     ['*a', /nothing to repeat/],
     ['a{3,2}', /lower bound/],
-    ['[b-a]', /first is after its last/],
+    ['[b-a]', /first character is after its last/],
     ['\\p{Nonsense}', /property/],
     ['\\', /at the end/],
     ['a{99999}', /more than 10000 repetitions/],
-    [`${'('.repeat(500)}a${')'.repeat(500)}`, /nested more than/],
+    [`${'('.repeat(500)}a${')'.repeat(500)}`, /nested deeper than/],
   ])('refuses %s', (pattern, message) => {
     expect(() => parseRegex(pattern, 'whole')).toThrow(message);
     expect(() => parseRegex(pattern, 'whole')).toThrow(expect.objectContaining({ code: 'invalid_grammar' }));
   });
 
-  it('refuses what would take too many states', () => {
+  it('rejects patterns that need too many states', () => {
     expect(() => toAutomaton(parseRegex('(a|b)*a(a|b){40}', 'whole'))).toThrow(/too many states/);
     expect(() => toAutomaton(parseRegex('((a{1000}){1000}){1000}', 'whole'))).toThrow(/too many states/);
   });

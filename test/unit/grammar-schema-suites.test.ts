@@ -18,7 +18,7 @@ beforeAll(async () => {
   grammars = await ByteGrammars.open();
 });
 
-/** Every schema is refused with a reason, or what is written fits it; some share of the valid instances is writable. */
+/** Every schema is rejected with a reason, or gives only valid values; a share of the valid instances is writable. */
 async function judge(cases: readonly Case[], draft: 'draft7' | 'draft2020-12', walks: number) {
   const found = { passed: 0, refused: 0, valid: 0, writable: 0, finished: 0 };
   for (const { name, schema, tests } of cases) {
@@ -49,7 +49,7 @@ async function judge(cases: readonly Case[], draft: 'draft7' | 'draft2020-12', w
         found.valid++;
         if (writable) found.writable++;
       } else if (writable && fits) {
-        // The suite's own notion of formats differs here and there; ajv decides.
+        // The suite differs from ajv in some formats; ajv decides.
         expect(fits(data), `${name}: ${JSON.stringify(schema)} lets ${JSON.stringify(data)} through`).toBe(
           true,
         );
@@ -73,7 +73,7 @@ const suite = (folder: string): Case[] =>
 
 for (const draft of ['draft7', 'draft2020-12'] as const) {
   describeShared(`the test suite of ${draft}`, [`data/json-schema/suite-${draft}`], (folder) => {
-    it('is kept or refused schema by schema', async () => {
+    it('enforces or rejects every schema', async () => {
       const found = await judge(suite(folder), draft, 4);
       expect(found.passed / (found.passed + found.refused)).toBeGreaterThan(draft === 'draft7' ? 0.85 : 0.65);
       expect(found.writable / found.valid).toBeGreaterThan(0.9);
@@ -82,7 +82,7 @@ for (const draft of ['draft7', 'draft2020-12'] as const) {
 }
 
 describeShared('schemas of the real world', ['data/json-schema/maskbench-sample.jsonl.gz'], (path) => {
-  it('are kept or refused one by one', async () => {
+  it('are each enforced or rejected', async () => {
     const cases = gunzipSync(readFileSync(path))
       .toString()
       .split('\n')
@@ -93,11 +93,11 @@ describeShared('schemas of the real world', ['data/json-schema/maskbench-sample.
             schema,
             tests,
           } = JSON.parse(line) as { path: string; schema: unknown; tests: Case['tests'] };
-          // Most name a draft that ajv has no metaschema of; what they use is in draft 7.
+          // Most name a draft without a metaschema in ajv, but only use draft 7.
           const { $schema: _, ...rest } = schema as Record<string, unknown>;
           return [{ name, schema: typeof schema === 'object' ? rest : schema, tests }];
         } catch {
-          // One line of the sample is torn.
+          // One line of the sample is incomplete.
           return [];
         }
       });

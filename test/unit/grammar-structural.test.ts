@@ -158,15 +158,19 @@ describe('structural formats', () => {
           { ...call('b'), begin: 'xfoob>' },
         ],
       },
-      /cannot be told/,
+      /cannot be distinguished/,
     ],
     ['a tag of free text without an end', { ...think, end: '' }, /end must not be empty/],
     [
       'text after free text',
       { type: 'sequence', elements: [{ type: 'any_text' }, call('a')] },
-      /must be followed by a 'const_string'/,
+      /must be followed by a non-empty 'const_string'/,
     ],
-    ['an end that is in a trigger', { type: 'tag', begin: '[', content: calls, end: '=' }, /cannot be told/],
+    [
+      'an end that is in a trigger',
+      { type: 'tag', begin: '[', content: calls, end: '=' },
+      /cannot be distinguished/,
+    ],
     [
       'a schema that cannot be kept',
       { type: 'json_schema', json_schema: { uniqueItems: true, type: 'array' } },

@@ -39,12 +39,12 @@ describe('config.json', () => {
     );
   });
 
-  it('without architectures means the common one', async () => {
+  it('without architectures uses the default class', async () => {
     const plain = await numbers(withConfig(gemma, { architectures: undefined }));
     expect(plain['general.architecture']).toBe('gemma3');
   });
 
-  it('with keys missing and wrong is refused once, naming all of them', async () => {
+  it('with missing and invalid keys is rejected with one error that lists all of them', async () => {
     const { code, message } = await refusalOf(
       withConfig(llama, {
         hidden_size: undefined,
@@ -66,19 +66,19 @@ describe('config.json', () => {
     const contents = withConfig(llama, { quantization_config: { quant_method: 'gptq', bits: 4 } });
     expect(await refusalOf(contents)).toEqual({
       code: 'unsupported_type',
-      message: expect.stringMatching(/quantised by gptq; get the original weights/),
+      message: expect.stringMatching(/quantized by gptq; get the original weights/),
     });
   });
 
-  it('of weights in four bits is read where they are known, and nothing else is', async () => {
+  it('with 4-bit weights is accepted only for the quantization that the family supports', async () => {
     const quantized = (name: string, method: unknown) =>
       refusalOf(withConfig(tinyFolder(name), { quantization_config: { quant_method: method } }));
     expect(await quantized('gpt-oss', 'fp8')).toEqual({
       code: 'unsupported_type',
-      message: expect.stringMatching(/quantised by fp8 \(supported: mxfp4\); get the original weights/),
+      message: expect.stringMatching(/quantized by fp8 \(supported: mxfp4\); get the original weights/),
     });
     expect((await quantized('gpt-oss', undefined)).message).toContain('an unknown method');
-    expect((await quantized('qwen3moe', 'mxfp4')).message).toContain('quantised by mxfp4; get');
+    expect((await quantized('qwen3moe', 'mxfp4')).message).toContain('quantized by mxfp4; get');
   });
 
   it.each([
@@ -90,14 +90,14 @@ describe('config.json', () => {
     ['gemma3', { attn_logit_softcapping: 30 }, /attn_logit_softcapping 30 is not supported/],
     ['gemma3', { use_bidirectional_attention: true }, /use_bidirectional_attention true/],
     ['embedding-gemma', { use_bidirectional_attention: false }, /use_bidirectional_attention false/],
-    ['smollm3', { no_rope_layers: [1, 0, 1, 1, 1] }, /no_rope_layers must leave out every 4th/],
+    ['smollm3', { no_rope_layers: [1, 0, 1, 1, 1] }, /no_rope_layers must disable every 4th/],
     ['smollm3', { no_rope_layers: undefined, no_rope_layer_interval: 3 }, /no_rope_layer_interval 3/],
     ['smollm3', { use_sliding_window: true }, /use_sliding_window true/],
     ['granite', { head_dim: 48 }, /head_dim 48 is not supported \(supported: 16\)/],
     [
       'phi4-mini',
       { rope_scaling: { type: 'longrope', long_factor: [1], short_factor: 2 } },
-      /long_factor must be 12 numbers, got 1; .*short_factor must be 12 numbers, got 2/,
+      /long_factor must be an array of 12 numbers, got 1; .*short_factor must be an array of 12 numbers, got 2/,
     ],
     [
       'phi4-mini',
@@ -113,8 +113,16 @@ describe('config.json', () => {
     ['gpt-oss', { swiglu_limit: 5 }, /swiglu_limit 5 is not supported \(supported: 7\)/],
     ['gpt-oss', { attention_bias: false }, /attention_bias false is not supported/],
     ['gpt-oss', { hidden_act: 'gelu' }, /hidden_act "gelu" is not supported/],
-    ['gpt-oss', { layer_types: ['full_attention'] }, /layer_types must be sliding_attention and full_/],
-    ['gpt-oss', { layer_types: 'sliding_attention' }, /layer_types must be sliding_attention and full_/],
+    [
+      'gpt-oss',
+      { layer_types: ['full_attention'] },
+      /layer_types must alternate between sliding_attention and full_/,
+    ],
+    [
+      'gpt-oss',
+      { layer_types: 'sliding_attention' },
+      /layer_types must alternate between sliding_attention and full_/,
+    ],
     ['gpt-oss', { sliding_window: 0 }, /sliding_window must be a whole number >= 1, got 0/],
     ['gpt-oss', { rope_scaling: null }, /rope_scaling is missing/],
     [
@@ -122,7 +130,7 @@ describe('config.json', () => {
       { rope_scaling: { rope_type: 'yarn', factor: 2, mscale: 0.7, mscale_all_dim: 1 } },
       /rope_scaling\.mscale and mscale_all_dim are not supported/,
     ],
-  ])('of %s with %o is another model than we compute', async (name, changes, message) => {
+  ])('of %s with %o is not supported', async (name, changes, message) => {
     expect(await refusalOf(withConfig(tinyFolder(name), changes))).toEqual({
       code: 'bad_config',
       message: expect.stringMatching(message),
@@ -130,8 +138,8 @@ describe('config.json', () => {
   });
 });
 
-describe('what transformers fills in', () => {
-  it('is filled in for Llama', async () => {
+describe('defaults of transformers', () => {
+  it('are used for Llama', async () => {
     const found = await numbers(
       withConfig(llama, {
         num_key_value_heads: null,
@@ -149,7 +157,7 @@ describe('what transformers fills in', () => {
     });
   });
 
-  it('is filled in for Gemma 3, whose larger models say next to nothing', async () => {
+  it('are used for Gemma 3, whose larger models have few keys', async () => {
     const found = await numbers(
       withConfig(gemma, {
         max_position_embeddings: undefined,
@@ -171,8 +179,8 @@ describe('what transformers fills in', () => {
   });
 });
 
-describe('what transformers fills in for experts', () => {
-  it('is filled in for Qwen 3, whose shares do not sum to 1 unless it says so', async () => {
+describe('defaults of transformers for experts', () => {
+  it('are used for Qwen 3, whose expert weights are not normalized by default', async () => {
     const gone = { norm_topk_prob: undefined, num_experts_per_tok: undefined, rms_norm_eps: undefined };
     const shape = { mlp_only_layers: undefined, decoder_sparse_step: undefined };
     const found = await numbers(withConfig(tinyFolder('qwen3moe'), { ...gone, ...shape }));
@@ -184,11 +192,11 @@ describe('what transformers fills in for experts', () => {
     expect(await numbers(tinyFolder('qwen3moe'))).not.toHaveProperty(['qwen3moe.expert_weights_norm']);
     const missing = { num_experts: undefined, num_local_experts: undefined };
     expect((await refusalOf(withConfig(tinyFolder('qwen3moe'), missing))).message).toContain(
-      'is one of 8 experts, config.json says 128',
+      'is one of 8 experts, but config.json says 128',
     );
   });
 
-  it('is filled in for gpt-oss, whose YaRN ends at whole pairs unless it says otherwise', async () => {
+  it('are used for gpt-oss, whose YaRN range is truncated to whole pairs by default', async () => {
     const { rope_scaling, ...config } = parsed(tinyFolder('gpt-oss')['config.json']);
     const { truncate: _, ...yarn } = rope_scaling as Record<string, unknown>;
     const gone = [
@@ -217,7 +225,7 @@ describe('what transformers fills in for experts', () => {
   });
 });
 
-describe('rotation', () => {
+describe('rotary embeddings', () => {
   const nested = {
     rope_theta: undefined,
     rope_local_base_freq: undefined,
@@ -227,7 +235,7 @@ describe('rotation', () => {
     },
   };
 
-  it('of each kind of layer is read from newer configurations', async () => {
+  it('are read for each layer kind from newer configurations', async () => {
     expect(await numbers(withConfig(gemma, nested))).toMatchObject({
       'gemma3.rope.freq_base': 1_000_000,
       'gemma3.rope.freq_base_swa': 10_000,
@@ -236,7 +244,7 @@ describe('rotation', () => {
     });
   });
 
-  it('by YaRN keeps its numbers', async () => {
+  it('with YaRN keep their parameters', async () => {
     const yarn = {
       type: 'yarn',
       factor: 4,
@@ -256,7 +264,7 @@ describe('rotation', () => {
   });
 });
 
-describe('a model that also sees', () => {
+describe('a multimodal model', () => {
   it.each(['language_model.', 'model.language_model.'])(
     'is read as its text model below %s',
     async (prefix) => {
@@ -301,14 +309,14 @@ describe('chat templates', () => {
       [...(await open(contents)).metadata].filter(([key]) => key.startsWith('tokenizer.chat_template')),
     );
 
-  it('of a file of their own win over the tokenizer’s', async () => {
+  it('in a separate file win over tokenizer_config.json', async () => {
     const file = { 'chat_template.jinja': new TextEncoder().encode('own') };
     expect(await templates(withTemplate('old', file))).toEqual({ 'tokenizer.chat_template': 'own' });
     const older = { 'chat_template.json': json({ chat_template: 'older' }) };
     expect(await templates(withTemplate('old', older))).toEqual({ 'tokenizer.chat_template': 'older' });
   });
 
-  it('in a list go by their names', async () => {
+  it('in a list are stored by name', async () => {
     const list = [
       { name: 'default', template: 'plain' },
       { name: 'tool_use', template: 'tools' },
@@ -324,17 +332,17 @@ describe('chat templates', () => {
   });
 });
 
-describe('a window', () => {
+describe('a sliding window', () => {
   /** Of each layer, as the model that is built has it. */
   const windows = async (contents: Contents) => {
     const { units } = await buildGraph(await open(contents));
     return units.flatMap((unit) => (unit.op === 'attention' ? [unit.window] : []));
   };
 
-  it('of Mistral is in all layers: the one that is named, 4096 where none is, none where null is', async () => {
+  it('of Mistral applies to all layers: the configured one, 4096 by default, none for null', async () => {
     const mistral = (changes: object) => windows(withConfig(tinyFolder('mistral'), { ...changes }));
     expect(await mistral({ sliding_window: 64 })).toEqual([64]);
-    // No text can leave it.
+    // The window is not smaller than the context.
     expect(await mistral({})).toEqual([0]);
     expect(await mistral({ sliding_window: 256 })).toEqual([0]);
     const long = { max_position_embeddings: 32_768 };
@@ -360,7 +368,7 @@ describe('a window', () => {
     },
   );
 
-  it('of Qwen 3 with experts is in all layers where it is switched on', async () => {
+  it('of Qwen 3 with experts applies to all layers when it is enabled', async () => {
     const qwen = (changes: object) => windows(withConfig(tinyFolder('qwen3moe'), { ...changes }));
     expect(await qwen({ use_sliding_window: true, sliding_window: 32, max_window_layers: 1 })).toEqual([
       32, 32,
@@ -369,19 +377,21 @@ describe('a window', () => {
     expect(await qwen({ sliding_window: 32 })).toEqual([0, 0]);
   });
 
-  it('that makes no sense is refused', async () => {
+  it('with an invalid size or layer list is rejected', async () => {
     const refused = async (name: string, changes: object) =>
       (await refusalOf(withConfig(tinyFolder(name), { use_sliding_window: true, ...changes }))).message;
     expect(await refused('mistral', { sliding_window: 0 })).toMatch(/sliding_window must be a whole number/);
     const slides = { sliding_window: 32, layer_types: ['sliding_attention'] };
-    expect(await refused('qwen3', slides)).toMatch(/layer_types must hold sliding_attention or full/);
+    expect(await refused('qwen3', slides)).toMatch(
+      /layer_types must be an array with sliding_attention or full/,
+    );
     expect(await refused('qwen2', { sliding_window: 32, num_hidden_layers: 1e9 })).toMatch(
       /num_hidden_layers must be at most 65536, got 1000000000/,
     );
   });
 });
 
-describe('what sentence-transformers puts behind a model', () => {
+describe('modules of sentence-transformers', () => {
   const bert = tinyFolder('bert');
   const gemmaEmbedding = tinyFolder('embedding-gemma');
   const pooling = (config: Record<string, unknown>): Contents => ({
@@ -390,7 +400,7 @@ describe('what sentence-transformers puts behind a model', () => {
   });
   const poolingOf = async (contents: Contents) => (await open(contents)).metadata.get('bert.pooling_type');
 
-  it('names how tokens are pooled, in old words and new ones', async () => {
+  it('define the pooling with old and new keys', async () => {
     expect(await poolingOf(pooling({ pooling_mode_mean_tokens: true, pooling_mode_cls_token: false }))).toBe(
       1,
     );
@@ -429,14 +439,14 @@ describe('what sentence-transformers puts behind a model', () => {
       },
       /Tanh \(supported: Identity\)/,
     ],
-  ])('is refused with %s', async (_, contents, message) => {
+  ])('are rejected with %s', async (_, contents, message) => {
     expect(await refusalOf(contents)).toEqual({
       code: 'unsupported_pooling',
       message: expect.stringMatching(message),
     });
   });
 
-  it('must be there', async () => {
+  it('must have their files', async () => {
     const { '1_Pooling/config.json': _, ...rest } = bert;
     expect(await refusalOf(rest)).toEqual({
       code: 'not_found',

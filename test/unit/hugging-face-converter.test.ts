@@ -1,4 +1,4 @@
-/** What the converter of llama.cpp makes of a folder, and what we present of it, are the same model. */
+/** A folder opened directly equals the GGUF file that llama.cpp's converter makes of it. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -23,7 +23,7 @@ const openBoth = async (name: string, folder = 'hf') => {
   };
 };
 
-/** All values of a tensor, or its bytes where it is quantised, read in pieces of an awkward number of rows. */
+/** All values of a tensor, or its bytes if it is quantized, read in pieces of an odd number of rows. */
 const valuesOf = async (file: ModelFile, name: string): Promise<Float32Array | Uint8Array> => {
   const tensor = file.tensors.get(name)!;
   const { type, shape } = tensor;
@@ -39,19 +39,19 @@ const valuesOf = async (file: ModelFile, name: string): Promise<Float32Array | U
   return values;
 };
 
-/** The numbers of the architecture; the tokenizer's keys are compared elsewhere, by what they encode. */
+/** The hyperparameters. Tokenizer keys are compared in other tests, by what they encode. */
 const numbersOf = ({ metadata }: ModelFile) => {
   const architecture = String(metadata.get('general.architecture'));
   const kept = [...metadata].filter(([key]) => key.startsWith(`${architecture}.`));
   return Object.fromEntries(kept.sort(([a], [b]) => (a < b ? -1 : 1)));
 };
 
-/** Labels of a head that embeddings have none of. */
+/** Labels of a classification head, which embedding models do not have. */
 const leftOut = ['bert.classifier.output_labels'];
 
 describe.each(fixtureNames)('%s', (name) => {
   const folders = ['hf', 'hf-sharded'].filter((folder) => existsSync(`${root}${name}/${folder}`));
-  it.each(folders)('in %s has the same numbers', async (folder) => {
+  it.each(folders)('in %s has the same hyperparameters', async (folder) => {
     const { own, converted } = await openBoth(name, folder);
     const expected = numbersOf(converted);
     for (const key of leftOut) delete expected[key];
@@ -70,7 +70,7 @@ describe.each(fixtureNames)('%s', (name) => {
     }
   });
 
-  it('stores matrices as the checkpoint has them, and vectors as F32', async () => {
+  it('keeps the type of matrices and converts vectors to F32', async () => {
     const { own, converted } = await openBoth(name);
     for (const [tensor, { type }] of converted.tensors)
       expect([tensor, own.tensors.get(tensor)?.type]).toEqual([tensor, type]);

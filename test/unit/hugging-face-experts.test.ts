@@ -1,4 +1,4 @@
-/** Experts of Hugging Face folders, whatever tensors they come in: the right rows, little at a time, or a refusal. */
+/** Experts of Hugging Face folders in every tensor layout: correct rows with little memory, or an error. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { openHuggingFace } from '../../src/engine/formats/hugging-face/index.ts';
@@ -58,7 +58,7 @@ describe.each([
   ['in four bits', packed],
   ['with columns before rows', plain],
 ])('experts in tensors %s', (_, contents) => {
-  it('are read in pieces of any size, into any place', async () => {
+  it('are read in pieces of any size, into any buffer', async () => {
     const file = await openHuggingFace(memoryFiles(contents));
     for (const tensor of expertsOf(file)) {
       const [rows, rowBytes] = [rowsOf(tensor), bytesOfRow(tensor)];
@@ -74,11 +74,11 @@ describe.each([
         }),
         { numRuns: 20 },
       );
-      await expect(file.readRows(tensor, rows, 1)).rejects.toThrow(/leave tensor/);
+      await expect(file.readRows(tensor, rows, 1)).rejects.toThrow(/are outside tensor/);
     }
   });
 
-  it('are never held whole', async () => {
+  it('are never completely in memory', async () => {
     const weights: MemorySource = memorySource(contents['model.safetensors']!, 'model.safetensors');
     const others = Object.entries(contents).map(
       ([name, bytes]) => [name, memorySource(bytes, name)] as const,
@@ -97,7 +97,7 @@ describe.each([
   });
 });
 
-it('the same experts are the same model, however they lie', async () => {
+it('the same experts in different layouts are the same model', async () => {
   const [separate, together] = [
     await openHuggingFace(memoryFiles(qwen)),
     await openHuggingFace(memoryFiles(stacked(qwen))),
@@ -114,7 +114,7 @@ it('the same experts are the same model, however they lie', async () => {
 it.each([
   ['F32', 4],
   ['F16', 2],
-])('of %s with columns before rows are turned', async (dtype, size) => {
+])('transposed experts of %s are read correctly', async (dtype, size) => {
   const { shape } = weightsOf(plain)[`${at}.down_proj`]!;
   const [experts, columns, rows] = shape as [number, number, number];
   const numbers = Array.from({ length: experts * columns * rows }, (_, i) => i % 1999);
@@ -136,7 +136,7 @@ it.each([
   expect(await file.readRows(tensor, 0, experts * rows)).toEqual(of(turned));
 });
 
-it('an expert that could not be read is read when it is asked for again', async () => {
+it('an expert whose read failed is read again on the next request', async () => {
   const weights = memorySource(plain['model.safetensors']!, 'model.safetensors');
   const others = Object.entries(plain).map(([name, bytes]) => [name, memorySource(bytes, name)] as const);
   let broken = false;
@@ -156,37 +156,37 @@ const blocks = `${at}.gate_up_proj_blocks`;
 const scales = `${at}.gate_up_proj_scales`;
 const second = `${at}.1.up_proj.weight`;
 
-describe('experts that do not fit', () => {
+describe('experts that do not match the configuration', () => {
   it.each<[string, Contents, Record<string, SafeTensor | undefined>, RegExp]>([
     [
       'one missing',
       qwen,
       { [second]: undefined },
-      /is one of 7 experts, config\.json says 8, without expert 1/,
+      /is one of 7 experts, but config\.json says 8, without expert 1/,
     ],
     [
       'one of another shape',
       qwen,
       { [second]: zeros('BF16', [64, 32], 2) },
-      /experts\.1\.up_proj\.weight' is BF16 \[64, 32\], that of another expert BF16 \[32, 64\]/,
+      /experts\.1\.up_proj\.weight' is BF16 \[64, 32\], but that of another expert is BF16 \[32, 64\]/,
     ],
     [
       'one of another type',
       qwen,
       { [second]: zeros('F16', [32, 64], 2) },
-      /is F16 \[32, 64\], that of another expert BF16/,
+      /is F16 \[32, 64\], but that of another expert is BF16/,
     ],
     [
       'one in whole numbers',
       qwen,
       { [`${at}.0.up_proj.weight`]: zeros('I8', [32, 64], 1) },
-      /is I8 \[32, 64\], no matrix of F32, F16 or BF16/,
+      /is I8 \[32, 64\], not a matrix of F32, F16 or BF16/,
     ],
     [
       'all in one tensor and one by one',
       qwen,
       { [`${at}.down_proj`]: zeros('BF16', [8, 64, 32], 2) },
-      /experts\.down_proj' is a second blk\.0\.ffn_down_exps\.weight/,
+      /experts\.down_proj' maps to blk\.0\.ffn_down_exps\.weight/,
     ],
     [
       'too few in one tensor',
@@ -206,8 +206,8 @@ describe('experts that do not fit', () => {
       { [`${at}.down_proj_bias`]: zeros('BF16', [64], 2) },
       /down_proj_bias' is BF16 \[64\], not F32, F16 or BF16 \[4, \.\]/,
     ],
-    ['blocks without exponents', packed, { [scales]: undefined }, /_blocks' has no scales beside it/],
-    ['exponents without blocks', packed, { [blocks]: undefined }, /_scales' has no blocks beside it/],
+    ['blocks without exponents', packed, { [scales]: undefined }, /_blocks' has no matching scales tensor/],
+    ['exponents without blocks', packed, { [blocks]: undefined }, /_scales' has no matching blocks tensor/],
     [
       'blocks of another size',
       packed,
@@ -218,7 +218,7 @@ describe('experts that do not fit', () => {
       'exponents of other blocks',
       packed,
       { [scales]: zeros('U8', [8, 64, 1], 1) },
-      /_scales' is U8 \[8, 64, 1\], its blocks \[8, 64, 2, 16\]/,
+      /_scales' is U8 \[8, 64, 1\], but its blocks are \[8, 64, 2, 16\]/,
     ],
   ])('are refused: %s', async (_, contents, changes, message) => {
     expect(await refusalOf(withWeights(contents, changes))).toEqual({
@@ -227,7 +227,7 @@ describe('experts that do not fit', () => {
     });
   });
 
-  it('are refused beyond the last layer, and where nothing is known of such tensors', async () => {
+  it('are rejected beyond the last layer, and in families without experts', async () => {
     const more = { 'model.layers.7.mlp.experts.0.up_proj.weight': zeros('BF16', [32, 64], 2) };
     for (const [contents, changes] of [
       [qwen, more],

@@ -1,4 +1,4 @@
-/** Folders of models whose layers do not all do the same: what their config.json may say, and what is refused. */
+/** Folders of models with several layer kinds: supported and rejected configurations. */
 import { describe, expect, it } from 'vitest';
 import { decodeFloats } from '../../src/engine/formats/float-bytes.ts';
 import { openHuggingFace } from '../../src/engine/formats/hugging-face/index.ts';
@@ -21,7 +21,7 @@ const qwen = tinyFolder('qwen3.5');
 const gemma = tinyFolder('gemma4');
 
 type Changes = Record<string, unknown>;
-/** The folder with keys of the text model's part changed; undefined takes one away. */
+/** The folder with changed keys of the text model's section; undefined removes a key. */
 const withText = (contents: Contents, changes: Changes): Contents => {
   const { text_config: text, ...whole } = parsed(contents['config.json']);
   return {
@@ -29,7 +29,7 @@ const withText = (contents: Contents, changes: Changes): Contents => {
     'config.json': json({ ...whole, text_config: { ...(text as Changes), ...changes } }),
   };
 };
-/** The same with the text model's part alone, as a repository of it alone would have it. */
+/** The same with only the text model's section, as in a repository of the text model. */
 const textOnly = (contents: Contents, architecture: string): Contents => {
   const { text_config: text } = parsed(contents['config.json']);
   return { ...contents, 'config.json': json({ ...(text as Changes), architectures: [architecture] }) };
@@ -47,7 +47,7 @@ const valuesOf = async (file: ModelFile, name: string): Promise<number[]> => {
   return [...values];
 };
 
-/** Keys that config.json of the repositories need not have, of the part that is for text. */
+/** Keys of the text model's section that are optional in published configurations. */
 const without = (...keys: string[]): Changes => Object.fromEntries(keys.map((key) => [key, undefined]));
 
 describe('LFM2', () => {
@@ -59,9 +59,9 @@ describe('LFM2', () => {
     [{ full_attn_idxs: 1 }, /full_attn_idxs must list layers below 5, got 1/],
     [
       { layer_types: ['conv', 'mamba', 'conv', 'conv', 'conv'] },
-      /layer_types must hold conv or full_attention/,
+      /layer_types must be an array with conv or full_attention/,
     ],
-    [{ layer_types: ['conv'] }, /layer_types must hold conv or full_attention for each layer/],
+    [{ layer_types: ['conv'] }, /layer_types must be an array with conv or full_attention for each of the/],
     [{ conv_L_cache: 0 }, /conv_L_cache must be a whole number >= 1, got 0/],
     [{ block_multiple_of: 0 }, /block_multiple_of must be a whole number >= 1, got 0/],
     [{ rope_scaling: { type: 'dynamic', factor: 2 } }, /rope_scaling of type "dynamic"/],
@@ -84,7 +84,7 @@ describe('LFM2', () => {
     });
   });
 
-  it('says which layers attend in three ways', async () => {
+  it('reads the attention layers from any of three keys', async () => {
     const heads = async (changes: Changes) =>
       (await numbers(withConfig(lfm2, changes)))['lfm2.attention.head_count_kv'];
     expect(await heads({})).toEqual(Int32Array.of(0, 2, 0, 2, 0));
@@ -93,7 +93,7 @@ describe('LFM2', () => {
     expect(await heads({ full_attn_idxs: undefined })).toEqual(Int32Array.of(2, 2, 2, 2, 2));
   });
 
-  it('has a feed-forward of two thirds of what it names, in whole multiples', async () => {
+  it('has a feed-forward width of two thirds of the configured one, rounded up to a multiple', async () => {
     const width = async (changes: Changes) =>
       (await numbers(withConfig(lfm2, changes)))['lfm2.feed_forward_length'];
     expect(await width({})).toBe(64);
@@ -114,7 +114,7 @@ describe('Qwen 3.5', () => {
     [{ hidden_act: 'gelu' }, /hidden_act "gelu" is not supported/],
     [
       { layer_types: ['full_attention'] },
-      /layer_types must hold linear_attention or full_attention for each/,
+      /layer_types must be an array with linear_attention or full_attention for each/,
     ],
     [
       { linear_num_value_heads: 3 },
@@ -161,7 +161,7 @@ describe('Qwen 3.5', () => {
     });
   });
 
-  it('is the same without the parts that see and that guess ahead', async () => {
+  it('is the same without the vision tower and the multi-token prediction layers', async () => {
     const whole = await open(qwen);
     const text = Object.entries(weightsOf(qwen)).filter(([name]) => !/^(model\.visual|mtp)\./.test(name));
     const gone = Object.fromEntries(Object.keys(weightsOf(qwen)).map((name) => [name, undefined]));
@@ -176,14 +176,14 @@ describe('Qwen 3.5', () => {
     for (const name of names(own)) expect(await valuesOf(own, name)).toEqual(await valuesOf(whole, name));
   });
 
-  it('has its own head where it says so', async () => {
+  it('has its own output matrix when the embedding is not tied', async () => {
     const headless = withWeights(qwen, { 'lm_head.weight': undefined });
     expect((await refusalOf(headless)).message).toContain("there is no tensor 'lm_head.weight'");
     const tied = withText(headless, { tie_word_embeddings: true });
     expect(names(await open(tied))).not.toContain('output.weight');
   });
 
-  it('leaves heads as they are where every head of keys has one of values', async () => {
+  it('does not reorder heads when every key head has one value head', async () => {
     const same = await open(withText(qwen, { linear_num_key_heads: 4, linear_key_head_dim: 16 }));
     const turned = await open(qwen);
     const at = 'model.language_model.layers.0.linear_attn';
@@ -210,11 +210,11 @@ describe('Qwen 3.5', () => {
     expect(await valuesOf(same, 'blk.0.ssm_a')).toEqual(decay);
   });
 
-  it('whose tensors do not have the heads of its config.json is refused', async () => {
+  it('is rejected when its tensors do not have the heads in config.json', async () => {
     const { code, message } = await refusalOf(withText(qwen, { linear_num_value_heads: 8 }));
     expect(code).toBe('bad_tensors');
-    expect(message).toMatch(/A_log' has shape \[4\], where the heads of config\.json take 8; .* and 40 more/);
-    expect(message).toMatch(/conv1d\.weight' has shape \[256, 4\], where the heads of config\.json take 384/);
+    expect(message).toMatch(/A_log' has shape \[4\], but the heads in config\.json need 8; .* and 40 more/);
+    expect(message).toMatch(/conv1d\.weight' has shape \[256, 4\], but the heads in config\.json need 384/);
     const conv = 'model.language_model.layers.0.linear_attn.conv1d.weight';
     const wide = withWeights(qwen, { [conv]: zeros('BF16', [256, 2, 4], 2) });
     expect((await refusalOf(wide)).message).toContain('has shape [256, 2, 4], neither a vector nor a matrix');
@@ -228,11 +228,11 @@ describe('Gemma 4', () => {
     [{ attention_k_eq_v: true }, /attention_k_eq_v true is not supported/],
     [{ enable_moe_block: true }, /enable_moe_block true is not supported/],
     [{ use_bidirectional_attention: 'all' }, /use_bidirectional_attention "all" is not supported/],
-    [{ num_kv_shared_layers: 7 }, /num_kv_shared_layers must be a whole number below 7, got 7/],
-    [{ num_kv_shared_layers: -1 }, /num_kv_shared_layers must be a whole number below 7, got -1/],
+    [{ num_kv_shared_layers: 7 }, /num_kv_shared_layers must be a whole number >= 0 and below 7, got 7/],
+    [{ num_kv_shared_layers: -1 }, /num_kv_shared_layers must be a whole number >= 0 and below 7, got -1/],
     [
       { layer_types: ['full_attention'] },
-      /layer_types must hold sliding_attention or full_attention for each/,
+      /layer_types must be an array with sliding_attention or full_attention for each/,
     ],
     [{ sliding_window: 0 }, /sliding_window must be a whole number >= 1, got 0/],
     [{ hidden_size_per_layer_input: 'x' }, /hidden_size_per_layer_input must be a number, got "x"/],
@@ -277,14 +277,14 @@ describe('Gemma 4', () => {
     });
   });
 
-  it('sees everything in its last layer, whatever that is called', async () => {
+  it('has full attention in its last layer, whatever its kind', async () => {
     const kinds = Array.from({ length: 7 }, () => 'sliding_attention');
     const found = await numbers(withText(gemma, { layer_types: kinds }));
     const slides = [true, true, true, true, true, true, false];
     expect(found['gemma4.attention.sliding_window_pattern']).toEqual(slides);
   });
 
-  it('turns the part of a head that is named where it sees everything', async () => {
+  it('rotates the configured fraction of a head in layers with full attention', async () => {
     const divisors = async (part: number) => {
       const full = { rope_type: 'proportional', rope_theta: 1e6, partial_rotary_factor: part };
       const { rope_parameters: ropes } = parsed(gemma['config.json']).text_config as {
@@ -298,7 +298,7 @@ describe('Gemma 4', () => {
     expect(await divisors(1)).toBe(32);
   });
 
-  it('is the same without the parts that see and hear', async () => {
+  it('is the same without the vision and audio towers', async () => {
     const whole = await open(gemma);
     const own = await open(textOnly(gemma, 'Gemma4ForCausalLM'));
     expect(names(own)).toEqual(names(whole));

@@ -24,7 +24,7 @@ const llama = tinyFolder('llama');
 const index = 'model.safetensors.index.json';
 const kQ = 'model.layers.0.self_attn.q_proj.weight';
 
-/** The folder with its tensors in several files, by the name of each one's shard. */
+/** The folder with its tensors in several shards. */
 const sharded = (contents: Contents, shardOf: (tensor: string, index: number) => string): Contents => {
   const { 'model.safetensors': _, ...rest } = contents;
   const shards = new Map<string, Record<string, ReturnType<typeof zeros>>>();
@@ -46,7 +46,7 @@ const wholeOf = async (file: ModelFile): Promise<Record<string, Uint8Array>> => 
 };
 
 describe('weights in shards', () => {
-  it('read the same however they are laid out', async () => {
+  it('give the same values in any number of shards', async () => {
     const expected = await wholeOf(await openHuggingFace(memoryFiles(llama)));
     const count = Object.keys(weightsOf(llama)).length;
     const layout = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: count, maxLength: count });
@@ -59,13 +59,13 @@ describe('weights in shards', () => {
     );
   });
 
-  it('are counted together', async () => {
+  it('have their total size', async () => {
     const file = await openHuggingFace(memoryFiles(twoShards));
     const sizes = ['a.safetensors', 'b.safetensors'].map((name) => twoShards[name]!.length);
     expect(file.sizeBytes).toBe(sizes[0]! + sizes[1]!);
   });
 
-  it('are all of the model when one of them is named', async () => {
+  it('are all opened when one of them is named', async () => {
     const file = await openHuggingFace(memoryFiles(twoShards, 'b.safetensors'));
     expect([...file.tensors.keys()]).toContain('token_embd.weight');
     expect([...file.tensors.keys()].length).toBe(Object.keys(weightsOf(llama)).length + 1);
@@ -85,7 +85,7 @@ describe('weights in shards', () => {
       'an index that leads elsewhere',
       { [index]: json({ weight_map: { x: '../x.safetensors' } }) },
       'corrupt',
-      /'\.\.\/x\.safetensors' is no name/,
+      /'\.\.\/x\.safetensors' is not the name/,
     ],
     [
       'a cut-off shard',
@@ -102,7 +102,7 @@ describe('weights in shards', () => {
     });
   });
 
-  it('are opened several at a time: each takes a while over a network', async () => {
+  it('are opened concurrently', async () => {
     const contents = sharded(
       llama,
       (_, at) => `model-${String((at % 12) + 1).padStart(5, '0')}-of-00012.safetensors`,
@@ -124,7 +124,7 @@ describe('weights in shards', () => {
     expect(most).toBe(8);
   });
 
-  it('refuse an index that does not fit them, naming every tensor', async () => {
+  it('are rejected when the index does not match, naming every tensor', async () => {
     const map = parsed(twoShards[index]).weight_map as Record<string, string>;
     const wrong = { ...map, [kQ]: undefined, 'not.there': 'a.safetensors' };
     const { code, message } = await refusalOf({ ...twoShards, [index]: json({ weight_map: wrong }) });
@@ -148,7 +148,7 @@ describe('a folder without its files', () => {
     });
   });
 
-  it('names the weights in other formats that are there', async () => {
+  it('lists weights in other formats in the folder', async () => {
     const { message } = await refusalOf({
       ...without('model.safetensors'),
       'pytorch_model.bin': new Uint8Array(1),
@@ -189,9 +189,9 @@ describe('a safetensors file', () => {
   new DataView(longHeader.buffer).setBigUint64(0, 1000n, true);
 
   it.each([
-    ['an empty file', new Uint8Array(0), 'truncated', /0 bytes, not even a header/],
+    ['an empty file', new Uint8Array(0), 'truncated', /0 bytes, fewer than a header needs/],
     ['a header beyond the file', longHeader, 'truncated', /its header alone ends at 1008/],
-    ['an absurd header', hugeHeader, 'corrupt', /said to have 2147483648 bytes/],
+    ['an absurd header', hugeHeader, 'corrupt', /header length of 2147483648 bytes exceeds the limit/],
     ['a header that is not JSON', withHeader('{"a": ', 0), 'corrupt', /the header is not JSON/],
     ['a list', withHeader('[]', 0), 'wrong_magic', /not a safetensors file/],
     [
@@ -207,7 +207,7 @@ describe('a safetensors file', () => {
         4,
       ),
       'corrupt',
-      /tensor 'a' is there twice/,
+      /tensor 'a' occurs twice/,
     ],
     ['an entry that is none', withHeader({ a: null }, 0), 'corrupt', /tensor 'a' has dtype undefined/],
     [
@@ -260,7 +260,7 @@ describe('a safetensors file', () => {
     expect(found.message).toMatch(/^x\.safetensors: /);
   });
 
-  it('is not confused by names that look like its own', async () => {
+  it('accepts tensor names that equal format keywords', async () => {
     const tensors = {
       data_offsets: zeros('F32', [1], 4),
       'a":{"': zeros('I8', [], 1),
@@ -308,7 +308,7 @@ describeShared('files that other writers made', fixtures, (...paths) => {
   });
 });
 
-describe('tensors that are not the model’s', () => {
+describe('tensors that do not belong to the model', () => {
   it.each([
     ['I32', 4],
     ['F64', 8],
@@ -331,21 +331,21 @@ describe('tensors that are not the model’s', () => {
     expect(message).toContain(name);
   });
 
-  it('are refused where two mean the same', async () => {
+  it('are rejected when two map to the same name', async () => {
     const { code, message } = await refusalOf(withWeights(llama, { 'norm.weight': zeros('F32', [64], 4) }));
     expect(code).toBe('bad_tensors');
-    expect(message).toMatch(/is a second output_norm\.weight/);
+    expect(message).toMatch(/maps to output_norm\.weight, as another tensor does/);
   });
 
-  it('are refused where heads do not divide them', async () => {
+  it('are rejected when the heads do not divide their rows', async () => {
     const { code, message } = await refusalOf(withWeights(llama, { [kQ]: zeros('F32', [60, 64], 4) }));
     expect({ code, message }).toEqual({
       code: 'bad_tensors',
-      message: expect.stringContaining(`'${kQ}' has 60 rows, which are no pairs in 4 heads`),
+      message: expect.stringContaining(`'${kQ}' has 60 rows, not a multiple of 2 * 4 heads`),
     });
   });
 
-  it('are left out where they are computed or another tensor again', async () => {
+  it('are ignored when they are computed buffers or a tied output matrix', async () => {
     const tied = withConfig(llama, { tie_word_embeddings: true });
     const file = await openHuggingFace(
       memoryFiles(
@@ -363,7 +363,7 @@ describe('tensors that are not the model’s', () => {
     expect([...more.tensors.keys()].sort()).toEqual([...plain.tensors.keys()].sort());
   });
 
-  it('are missed where the head is neither there nor tied', async () => {
+  it('are reported as missing when the output matrix is neither stored nor tied', async () => {
     const { code, message } = await refusalOf(withWeights(llama, { 'lm_head.weight': undefined }));
     expect(code).toBe('bad_tensors');
     expect(message).toContain("no tensor 'lm_head.weight'");
@@ -371,7 +371,7 @@ describe('tensors that are not the model’s', () => {
 });
 
 describe('rows', () => {
-  it('are the same in pieces of any size, into any place', async () => {
+  it('are the same in pieces of any size, into any buffer', async () => {
     const file = await openHuggingFace(memoryFiles(llama));
     const whole = await wholeOf(file);
     const piece = fc.tuple(fc.nat(), fc.nat(), fc.nat(), fc.nat({ max: 9 }));
@@ -391,14 +391,14 @@ describe('rows', () => {
     );
   });
 
-  it('outside the tensor are a mistake of the caller', async () => {
+  it('outside the tensor throw RangeError', async () => {
     const file = await openHuggingFace(memoryFiles(llama));
     const tensor = file.tensors.get('blk.0.attn_q.weight')!;
-    await expect(file.readRows(tensor, 60, 5)).rejects.toThrow(/leave tensor 'blk\.0\.attn_q\.weight'/);
+    await expect(file.readRows(tensor, 60, 5)).rejects.toThrow(/are outside tensor 'blk\.0\.attn_q\.weight'/);
     await expect(file.readRows({ ...tensor, name: 'other' }, 0, 1)).rejects.toThrow(/no tensor 'other'/);
   });
 
-  it('of q and k come in pairs, also of their biases', async () => {
+  it('of q and k and their biases are interleaved', async () => {
     // 4 heads of 16 rows: row 2i is row i of its head, row 2i + 1 is row i + 8.
     const values = Float32Array.from({ length: 64 }, (_, row) => row);
     const bias = { dtype: 'F32', shape: [64], data: new Uint8Array(values.buffer) };
@@ -409,7 +409,7 @@ describe('rows', () => {
     expect([...new Float32Array(read.slice().buffer).subarray(16, 22)]).toEqual([16, 24, 17, 25, 18, 26]);
   });
 
-  it('of half-precision vectors come as F32', async () => {
+  it('of half-precision vectors are converted to F32', async () => {
     const halves = Float16Array.from({ length: 64 }, (_, i) => i / 3);
     const norm = { dtype: 'F16', shape: [64], data: new Uint8Array(halves.buffer) };
     const file = await openHuggingFace(memoryFiles(withWeights(llama, { 'model.norm.weight': norm })));

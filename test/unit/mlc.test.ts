@@ -25,7 +25,7 @@ const faceOf = (name: string): Record<string, Uint8Array> => {
 const converted = (name: string) =>
   openGguf(memoryFiles({ 'model.gguf': readFileSync(`${root}${name}/model.gguf`) }), 'model.gguf');
 
-/** All values, read in pieces of an awkward number of rows. */
+/** All values, read in pieces of an odd number of rows. */
 const valuesOf = async (file: ModelFile, name: string): Promise<Float32Array> => {
   const tensor = file.tensors.get(name);
   if (!tensor) throw new Error(`${file.name} has no ${name}`);
@@ -46,7 +46,7 @@ const numbersOf = ({ metadata }: ModelFile) => {
 
 describe.each(families)('an MLC folder of %s', (name) => {
   it.each(quantizations)(
-    'in %s has the tensors of its conversion, with what that quantisation leaves of them',
+    'in %s has the tensors of its GGUF conversion, with the values that the quantization keeps',
     async (quantization) => {
       for (const cutFloats of [true, false]) {
         const writing = { quantization, cutFloats };
@@ -78,7 +78,7 @@ describe.each(families)('an MLC folder of %s', (name) => {
     },
   );
 
-  it('has the numbers and the vocabulary of its conversion', async () => {
+  it('has the hyperparameters and the vocabulary of its GGUF conversion', async () => {
     const own = await openModelFile(memoryFiles(mlcFolder(faceOf(name), { quantization: 'q4f16_1' })));
     const face = await openModelFile(memoryFiles(faceOf(name)));
     expect(numbersOf(own)).toEqual(numbersOf(await converted(name)));
@@ -134,7 +134,7 @@ describe('an MLC folder', () => {
     });
   });
 
-  it('slides as its configuration says, not as its family does where that says nothing', async () => {
+  it('uses the sliding window of its configuration, not the default of the family', async () => {
     const windows = async (size: number) => {
       const change: Change = (chat) => {
         chat.sliding_window_size = size;
@@ -149,7 +149,7 @@ describe('an MLC folder', () => {
     expect(await windows(-1)).toEqual([0]);
   });
 
-  it('is also read with the older name of its list of shards', async () => {
+  it('is also read with the older file name of the shard list', async () => {
     const { 'tensor-cache.json': cache, ...rest } = good();
     const file = await openModelFile(
       memoryFiles({ ...rest, 'ndarray-cache.json': cache ?? new Uint8Array() }),
@@ -157,7 +157,7 @@ describe('an MLC folder', () => {
     expect(file.tensors.get('blk.1.ffn_gate.weight')).toMatchObject({ type: 'Q4_0', shape: [64, 64] });
   });
 
-  it('is refused when shards are missing or of another size, all of them named', async () => {
+  it('is rejected when shards are missing or have another size, naming all of them', async () => {
     const { 'params_shard_1.bin': _, 'params_shard_3.bin': __, ...less } = good();
     expect(await refusal(less)).toMatch(
       /^not_found: .*2 of \d+ shards are missing: params_shard_1\.bin, params_shard_3\.bin/,
@@ -168,28 +168,30 @@ describe('an MLC folder', () => {
       'params_shard_2.bin': new Uint8Array(9),
     };
     expect(await refusal(short)).toMatch(
-      /^truncated: .*shard_0\.bin has 7 bytes, it should have \d+; params_shard_2\.bin has 9/,
+      /^truncated: .*shard_0\.bin has 7 bytes, expected \d+; params_shard_2\.bin has 9/,
     );
     const { 'tensor-cache.json': ___, ...none } = good();
-    expect(await refusal(none)).toMatch(/^not_found: .*neither tensor-cache\.json nor ndarray-cache\.json/);
+    expect(await refusal(none)).toMatch(/^not_found: .*tensor-cache\.json or ndarray-cache\.json/);
   });
 
-  it('is refused when its list of shards lies', async () => {
+  it('is rejected when its shard list is wrong', async () => {
     const record = (change: (one: Record<string, unknown>) => void) =>
       json(good(), 'tensor-cache.json', (cache) => change(cache.records[1].records[0]));
     expect(await refusal(record((one) => (one['nbytes'] = 4)))).toMatch(
-      /^corrupt: .*has 4 bytes, its shape takes/,
+      /^corrupt: .*has 4 bytes, but its shape needs/,
     );
-    expect(await refusal(record((one) => (one['byteOffset'] = 1e9)))).toMatch(/leaves its shard/);
+    expect(await refusal(record((one) => (one['byteOffset'] = 1e9)))).toMatch(/does not fit into its shard/);
     expect(await refusal(record((one) => (one['shape'] = [-1, 2])))).toMatch(/has no shape/);
-    expect(await refusal(record((one) => (one['dtype'] = 'int8')))).toMatch(/is int8 as f32-to-bf16/);
+    expect(await refusal(record((one) => (one['dtype'] = 'int8')))).toMatch(
+      /unknown type int8 in the format f32-to-bf16/,
+    );
     expect(await refusal(record((one) => (one['name'] = 7)))).toMatch(/an array without a name/);
     expect(await refusal(record((one) => (one['name'] = 'model.norm.weight')))).toMatch(
-      /is there twice|no quants/,
+      /occurs twice|no quants/,
     );
     expect(
       await refusal(json(good(), 'tensor-cache.json', (cache) => (cache.records[0].dataPath = '../x'))),
-    ).toMatch(/no name of a file/);
+    ).toMatch(/is not the name of a file/);
     expect(await refusal(json(good(), 'tensor-cache.json', (cache) => (cache.records = [])))).toMatch(
       /lists no shards/,
     );
@@ -198,7 +200,7 @@ describe('an MLC folder', () => {
     );
   });
 
-  it('is refused when its weights are not those of its configuration', async () => {
+  it('is rejected when its weights do not match its configuration', async () => {
     const config = (change: Change) => json(good(), 'mlc-chat-config.json', change);
     expect(await refusal(config((one) => (one.model_config.intermediate_size = 96)))).toMatch(
       /^bad_tensors: /,
@@ -216,7 +218,7 @@ describe('an MLC folder', () => {
       /^unsupported_type: .*q4f16_0.*q4f16_1/,
     );
     expect(await refusal(config((one) => (one.quantization = 'q0f16')))).toMatch(
-      /is quantised, but the model is q0f16/,
+      /is quantized, but the quantization is q0f16/,
     );
     expect(await refusal(config((one) => (one.model_type = 'rwkv')))).toMatch(
       /^unsupported_architecture: .*rwkv/,
@@ -229,7 +231,7 @@ describe('an MLC folder', () => {
     expect(await refusal(untold)).toMatch(/^not_found: .*tokenizer\.json/);
   });
 
-  it('is refused while it is read when it holds what MLC never writes', async () => {
+  it('fails to read rows with quants that MLC never writes', async () => {
     const contents = good();
     const file = await openModelFile(
       memoryFiles(
@@ -277,7 +279,7 @@ describe('a conversation of MLC', () => {
     { role: 'user', content: 'bye' },
   ];
 
-  it('is rendered as MLC writes it, with its own system message or the one that is given', () => {
+  it('is rendered as by MLC, with the default system message or the given one', () => {
     const rest =
       '<|im_start|>user\nhi\n there<|im_end|>\n<|im_start|>assistant\nyo<|im_end|>\n<|im_start|>user\nbye<|im_end|>\n<|im_start|>assistant\n';
     expect(render(chatml, chat)).toBe(`<|im_start|>system\nYou're "it" \\ here.<|im_end|>\n${rest}`);
@@ -286,7 +288,7 @@ describe('a conversation of MLC', () => {
     );
   });
 
-  it('begins with its first token, ends answers apart, and need not name who speaks first', () => {
+  it('starts with its prefix token, has a separate end of answers, and may omit the first role name', () => {
     const llama2 = {
       system_template: '[INST] <<SYS>>\n{system_message}\n<</SYS>>\n\n',
       system_message: 'S',
@@ -303,7 +305,7 @@ describe('a conversation of MLC', () => {
     expect(() => render(llama2, [{ role: 'judge', content: 'x' }], 1)).toThrow(/no role judge/);
   });
 
-  it('is none when it is only a name', () => {
+  it('has no template when it is only a name', () => {
     expect(conversationTemplate('llama-2', 1)).toBeUndefined();
     expect(conversationTemplate({ roles: {} }, 1)).toBeUndefined();
   });
@@ -314,34 +316,37 @@ describeShared(
   'a real list of shards',
   real.map((name) => `data/mlc/${name}`),
   (...folders) => {
-    it.each(folders)('%s maps whole: every array used, every tensor of the graph there', async (folder) => {
-      const contents = folderContents(folder);
-      const cacheName = contents['tensor-cache.json'] ? 'tensor-cache.json' : 'ndarray-cache.json';
-      const { records } = JSON.parse(new TextDecoder().decode(contents[cacheName])) as {
-        records: { dataPath: string; nbytes: number; records: { name: string; nbytes: number }[] }[];
-      };
-      const hole = (name: string, sizeBytes: number) => ({
-        ...memorySource(new Uint8Array(0), name),
-        sizeBytes,
-      });
-      const sources = Object.fromEntries([
-        ...Object.entries(contents).map(([name, bytes]) => [name, memorySource(bytes, name)]),
-        ...records.map(({ dataPath, nbytes }) => [dataPath, hole(dataPath, nbytes)]),
-        [
-          'tokenizer.json',
-          memorySource(readFileSync(sharedPath('model/tokenizer.json') ?? ''), 'tokenizer.json'),
-        ],
-      ]) as Record<string, ReturnType<typeof memorySource>>;
-      const file = await openModelFile(filesOf(sources));
-      const graph = await buildGraph(file);
-      expect(graph.shape.layers).toBeGreaterThan(20);
-      const names = records.flatMap((shard) => shard.records);
-      const bytes = names.reduce((sum, { nbytes }) => sum + nbytes, 0);
-      // Blocks take what quants and scales took; vectors of f16 become f32.
-      const vectors = [...file.tensors.values()].filter(({ shape }) => shape.length === 1);
-      const presented = [...file.tensors.values()].reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-      expect(presented - vectors.reduce((sum, { sizeBytes }) => sum + sizeBytes / 2, 0)).toBe(bytes);
-      expect(new Set([...file.tensors.values()].map(({ type }) => type))).toEqual(new Set(['Q4_0', 'F32']));
-    });
+    it.each(folders)(
+      '%s is mapped completely: every array is used, and every tensor of the graph exists',
+      async (folder) => {
+        const contents = folderContents(folder);
+        const cacheName = contents['tensor-cache.json'] ? 'tensor-cache.json' : 'ndarray-cache.json';
+        const { records } = JSON.parse(new TextDecoder().decode(contents[cacheName])) as {
+          records: { dataPath: string; nbytes: number; records: { name: string; nbytes: number }[] }[];
+        };
+        const hole = (name: string, sizeBytes: number) => ({
+          ...memorySource(new Uint8Array(0), name),
+          sizeBytes,
+        });
+        const sources = Object.fromEntries([
+          ...Object.entries(contents).map(([name, bytes]) => [name, memorySource(bytes, name)]),
+          ...records.map(({ dataPath, nbytes }) => [dataPath, hole(dataPath, nbytes)]),
+          [
+            'tokenizer.json',
+            memorySource(readFileSync(sharedPath('model/tokenizer.json') ?? ''), 'tokenizer.json'),
+          ],
+        ]) as Record<string, ReturnType<typeof memorySource>>;
+        const file = await openModelFile(filesOf(sources));
+        const graph = await buildGraph(file);
+        expect(graph.shape.layers).toBeGreaterThan(20);
+        const names = records.flatMap((shard) => shard.records);
+        const bytes = names.reduce((sum, { nbytes }) => sum + nbytes, 0);
+        // Blocks take what quants and scales took; vectors of f16 become f32.
+        const vectors = [...file.tensors.values()].filter(({ shape }) => shape.length === 1);
+        const presented = [...file.tensors.values()].reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+        expect(presented - vectors.reduce((sum, { sizeBytes }) => sum + sizeBytes / 2, 0)).toBe(bytes);
+        expect(new Set([...file.tensors.values()].map(({ type }) => type))).toEqual(new Set(['Q4_0', 'F32']));
+      },
+    );
   },
 );

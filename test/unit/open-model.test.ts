@@ -40,7 +40,7 @@ describe('a model that is a GGUF file', () => {
     const contents = { 'a.gguf': gguf('a'), 'b.gguf': gguf('b') };
     await expect(openModelFile(memoryFiles(contents))).rejects.toMatchObject({
       code: 'several_models',
-      message: expect.stringMatching(/name one: a\.gguf, b\.gguf/),
+      message: expect.stringMatching(/name one of: a\.gguf, b\.gguf/),
     });
   });
 });

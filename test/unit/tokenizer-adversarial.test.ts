@@ -6,7 +6,7 @@ import { referenceFamilies, referenceTexts, referenceTokenizer } from '../suppor
 const tokenizers = referenceFamilies.map(({ name }) => [name, referenceTokenizer(name)] as const);
 
 describe.each(tokenizers)('%s', (_, tokenizer) => {
-  it('streams whole characters that add up to the text, whatever the ids', () => {
+  it('streams complete characters that concatenate to the text, for any ids', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(tokenizer.vocabSize - 1), { maxLength: 80 }), (ids) => {
         const whole = tokenizer.decode(ids);
@@ -16,7 +16,7 @@ describe.each(tokenizers)('%s', (_, tokenizer) => {
           const piece = stream.push(id);
           expect(piece.isWellFormed()).toBe(true);
           streamed += piece;
-          // What was given is never taken back.
+          // Streamed text is never changed later.
           expect(whole.startsWith(streamed)).toBe(true);
         }
         expect(streamed + stream.flush()).toBe(whole);
@@ -25,7 +25,7 @@ describe.each(tokenizers)('%s', (_, tokenizer) => {
     );
   });
 
-  it('takes any text, and a text of a message never becomes a control token', () => {
+  it('encodes any text, and message text never becomes a control token', () => {
     const texts = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 60 }),
       fc
@@ -46,7 +46,7 @@ describe.each(tokenizers)('%s', (_, tokenizer) => {
 });
 
 const exact = ['gpt-2', 'smollm', 'llama-3', 'gpt-4o', 'deepseek', 'falcon', 'gemma'];
-it.each(exact)('%s gives any text back', (name) => {
+it.each(exact)('%s decodes to the encoded text', (name) => {
   const tokenizer = referenceTokenizer(name);
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
@@ -58,7 +58,7 @@ it.each(exact)('%s gives any text back', (name) => {
   );
 });
 
-/** A megabyte each; anything that grows with the square of it takes hours. */
+/** A megabyte each. Quadratic algorithms would take hours. */
 const megabyte = 2 ** 20;
 const huge = {
   'one word': 'abcdefghij'.repeat(megabyte / 10),
@@ -76,7 +76,7 @@ const huge = {
   'beginnings of tokens': '<s'.repeat(megabyte / 2),
 };
 const kinds = ['gpt-2', 'marks', 'llama-2', 'metaspace', 'bert', 'xlm-r'];
-describe.each(kinds)('%s takes a megabyte of', (name) => {
+describe.each(kinds)('%s encodes a megabyte of', (name) => {
   const tokenizer = referenceTokenizer(name);
   it.each(Object.entries(huge))('%s', (_, text) => {
     const ids = tokenizer.encode(text, { parseSpecial: true });
@@ -84,7 +84,7 @@ describe.each(kinds)('%s takes a megabyte of', (name) => {
   });
 });
 
-it('an expression whose loops need more memory than there is runs in blocks', () => {
+it('an expression whose backtracking exceeds the stack runs in blocks', () => {
   const text = 'a'.repeat(10_000_000);
   const spans = new WordSplitter(['(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+']).split(text);
   expect(spans.length).toBeLessThan(1000);

@@ -35,12 +35,12 @@ const read = (json: Json, beside: Omit<Parameters<typeof tokenizerMetadata>[0], 
 const encode = (...from: Parameters<typeof read>) =>
   createTokenizer(read(...from)).encode('ab', { addSpecial: true });
 
-describe('what stands around a text', () => {
+describe('the tokens around a text', () => {
   const named = {
     tokenizerConfig: { bos_token: '<s>', eos_token: { content: '</s>' }, add_bos_token: true },
   };
 
-  it('is what the post-processor says, whatever tokenizer_config.json says', () => {
+  it('come from the post-processor, not from tokenizer_config.json', () => {
     expect(encode(document(template(text)), named)).toEqual([6]);
     expect(encode(document(template(part('<s>'), text)), named)).toEqual([7, 6]);
     expect(encode(document(template(part('<s>'), text, part('</s>'))))).toEqual([7, 6, 8]);
@@ -53,16 +53,16 @@ describe('what stands around a text', () => {
     expect(encode(document({ post_processor: sequence }))).toEqual([7, 6]);
   });
 
-  it('may be more than GGUF has words for', () => {
+  it('may be more than GGUF can express', () => {
     const frame = template(part('<s>'), part('<tool>'), text, part('<tool>'));
     expect(encode(document(frame), named)).toEqual([7, 9, 6, 9]);
-    // Another token at the end than the one that ends an answer.
+    // The trailing token is not the EOS token.
     const metadata = read(document(template(text, part('<tool>'))), named);
     expect(metadata.get('tokenizer.ggml.eos_token_id')).toBe(8);
     expect(createTokenizer(metadata).encode('ab', { addSpecial: true })).toEqual([6, 9]);
   });
 
-  it('is what tokenizer_config.json says where no post-processor says anything', () => {
+  it('come from tokenizer_config.json without a post-processor', () => {
     expect(encode(document(), named)).toEqual([7, 6]);
     expect(encode(document({ post_processor: byteLevel }), named)).toEqual([7, 6]);
     expect(encode(document())).toEqual([6]);
@@ -70,7 +70,7 @@ describe('what stands around a text', () => {
 });
 
 describe('tokens with a role', () => {
-  it('are named by tokenizer_config.json, special_tokens_map.json, then by number', () => {
+  it('come from tokenizer_config.json, then special_tokens_map.json, then from ids', () => {
     const id = (metadata: ReturnType<typeof read>) => metadata.get('tokenizer.ggml.eos_token_id');
     const config = { eos_token_id: 9 };
     const specialTokensMap = { eos_token: '</s>' };
@@ -90,7 +90,7 @@ describe('tokens with a role', () => {
 });
 
 describe('the vocabulary', () => {
-  it("has the model's rows: names for those without a token, no token without a row", () => {
+  it('has the size of the embedding: placeholders for missing tokens, and no tokens beyond it', () => {
     const padded = read(document(), { config: { vocab_size: 12 } });
     const tokens = padded.get('tokenizer.ggml.tokens') as string[];
     expect(tokens.slice(8)).toEqual(['</s>', '<tool>', '[PAD10]', '[PAD11]']);
@@ -122,7 +122,7 @@ describe('a pre-tokenizer', () => {
     `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^${newline}\\p{L}\\p{N}]?\\p{L}+|${digits}| ?[^\\s\\p{L}\\p{N}]+[${newline}]*|\\s*[${newline}]+|\\s+(?!\\S)|\\s+`;
   const pre = (json: Json) => read(json).get('tokenizer.ggml.pre');
 
-  it('that GGUF has a name for gets it, however it is written', () => {
+  it('with a GGUF name gets that name, in any notation', () => {
     expect(pre(document())).toBe('gpt-2');
     expect(pre(document(steps({ type: 'Digits', individual_digits: true }, byteLevel)))).toBe('smollm');
     expect(pre(document(steps(split(cl100k('\\p{N}', '\\r\\n')))))).toBe('qwen2');
@@ -135,13 +135,13 @@ describe('a pre-tokenizer', () => {
     ).toBe('qwen2');
   });
 
-  it('that it has none for is run as it stands', () => {
+  it('without a GGUF name is run from tokenizer.json', () => {
     const metadata = read(document(steps(split('a(?=b)'))));
     expect(metadata.has('tokenizer.ggml.pre')).toBe(false);
     expect(createTokenizer(metadata).encode('ab')).toEqual([0, 1]);
   });
 
-  it('cuts the same by its name and as it stands', () => {
+  it('splits the same by its name and from tokenizer.json', () => {
     const named = createTokenizer(read(document(steps(split(cl100k('\\p{N}', '\\r\\n'))))));
     const unnamed = createTokenizer(read(document(steps(split(`(?:${cl100k('\\p{N}', '\\r\\n')})`)))));
     const texts = fc.string({ unit: fc.constantFrom(...Array.from("ab 'sS1\n\r.é😀")), maxLength: 40 });
@@ -152,7 +152,7 @@ describe('a pre-tokenizer', () => {
     );
   });
 
-  it('that cannot be run is refused with its pattern', () => {
+  it('that is not supported is rejected with its pattern', () => {
     const refused = (json: Json) => () => createTokenizer(read(json));
     expect(refused(document(steps(split('\\Ga'))))).toThrow(
       /\\G at character 2 of "\\\\Ga"; use a GGUF file/,
@@ -165,7 +165,7 @@ describe('a pre-tokenizer', () => {
   });
 });
 
-it('texts are normalised as the file says', () => {
+it('texts are normalized as the file defines', () => {
   const vocab = { é: 0, Ã: 1, '©': 2, 'Ã©': 3, a: 4 };
   const nfc = document({ normalizer: { type: 'NFC' }, added_tokens: [] }, { vocab, merges: ['Ã ©'] });
   expect(read(nfc).get('tokenizer.ggml.normalizer.nfc')).toBe(true);
@@ -180,12 +180,12 @@ describe('is refused:', () => {
     ['no object', [], /expected an object, found object/],
     ['nothing', null, /expected an object, found null/],
     ['no model', {}, /'model' must be an object/],
-    ['a model without type', model({}), /'model.type' must be a text/],
+    ['a model without type', model({}), /'model.type' must be a string/],
     ['word level', model({ type: 'WordLevel' }), /'WordLevel' \(supported: BPE, WordPiece, Unigram\)/],
     ['no vocabulary', model({ type: 'BPE', merges: [] }), /'model.vocab' must be an object/],
     ['an id that is none', document({}, { vocab: { a: -1 } }), /'model.vocab' has -1 for the id of "a"/],
     ['an id without measure', document({}, { vocab: { a: 1e15 } }), /'model.vocab' has 1000000000000000/],
-    ['no merges', document({}, { merges: null }), /'model.merges' must be a list/],
+    ['no merges', document({}, { merges: null }), /'model.merges' must be an array/],
     [
       'a merge of three',
       document({}, { merges: [['a', 'b', 'c']] }),

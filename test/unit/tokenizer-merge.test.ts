@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { Merger, type Pairs, PairTable } from '../../src/engine/tokenizer/merge.ts';
 
-/** Some pairs of the symbols 0 to 5 join, into each other too; ranks are shared. */
+/** Some pairs of the symbols 0 to 5 merge, also into each other; several have the same rank. */
 const rules = fc.uniqueArray(
   fc.record({
     left: fc.nat(5),
@@ -25,7 +25,7 @@ function pairsOf(list: readonly { left: number; right: number; rank: number; mer
   };
 }
 
-/** The definition: join the leftmost of the pairs with the lowest rank until none is left. */
+/** The definition: merge the leftmost pair with the lowest rank until no pair merges. */
 function mergeByDefinition(pairs: Pairs, symbols: readonly number[]): number[] {
   const left = [...symbols];
   for (;;) {
@@ -46,7 +46,7 @@ function mergeByDefinition(pairs: Pairs, symbols: readonly number[]): number[] {
 it.each([
   ['words', 1, 64],
   ['long runs', 65, 300],
-])('%s of symbols join in the order of their ranks, of equal ones the leftmost first', (_, least, most) => {
+])('%s of symbols merge in the order of their ranks, the leftmost of equal ranks first', (_, least, most) => {
   const words = fc.array(fc.nat(5), { minLength: least, maxLength: most });
   fc.assert(
     fc.property(rules, words, (list, symbols) => {
@@ -59,7 +59,7 @@ it.each([
   );
 });
 
-it('a pair table finds what was added, the first of two for one pair, and nothing else', () => {
+it('a pair table finds exactly the added pairs, and keeps the first entry of a pair', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.nat(300_000), fc.nat(300_000)), { maxLength: 200 }), (added) => {
       const table = new PairTable(added.length);

@@ -15,7 +15,7 @@ describe('tokenizer.json gives the ids of the reference implementation', () => {
     expect(ids.length).toBe(texts.length);
     texts.forEach((text, i) => {
       const found = tokenizer.encode(text, { addSpecial: true, parseSpecial: true });
-      // The reference lets a text that is written like a byte token become one; here none does.
+      // In the reference, text that equals a byte token becomes that token; here it does not.
       if (text === '<0x41>' && of === 'unigram-bytes') expect(tokenizer.decode(found)).toBe(' <0x41>');
       else expect([text, found]).toEqual([text, ids[i]]);
     });
@@ -26,7 +26,7 @@ describe("a GGUF file's tokenizer of Gemma 4 gives the ids of the reference impl
   const { json, ids } = referenceFamilies.find(({ name }) => name === 'gemma')!;
   const folder = tokenizerMetadata({ tokenizer: json });
   const size = (folder.get('tokenizer.ggml.tokens') as readonly string[]).length;
-  // As the converter writes it: scores that say nothing, and none of our own keys.
+  // As the converter writes it: meaningless scores, and no tokenizer.hugging_face keys.
   const own = [...folder].filter(([key]) => key.startsWith('tokenizer.ggml.'));
   const converted = new Map<string, MetadataScalar | MetadataArray>([
     ...own,
@@ -45,7 +45,7 @@ describe("a GGUF file's tokenizer of Gemma 4 gives the ids of the reference impl
     );
   });
 
-  it('with the ids and the habits of Gemma where the file does not say', () => {
+  it('with the default special tokens of Gemma when the file has none', () => {
     const unsaid = [...converted].filter(([key]) => !/_token(_id)?$|add_space_prefix/.test(key));
     const tokenizer = createTokenizer(new Map(unsaid));
     expect([tokenizer.bosId, tokenizer.eosId]).toEqual([2, 1]);
@@ -53,13 +53,13 @@ describe("a GGUF file's tokenizer of Gemma 4 gives the ids of the reference impl
     expect(tokenizer.decode(tokenizer.encode('a b'))).toBe('a b');
   });
 
-  it('not without its merges', () => {
+  it('only with its merges', () => {
     const unmerged = new Map([...converted].filter(([key]) => key !== 'tokenizer.ggml.merges'));
-    expect(() => createTokenizer(unmerged)).toThrow(/no list of texts under 'tokenizer\.ggml\.merges'/);
+    expect(() => createTokenizer(unmerged)).toThrow(/no array of strings in 'tokenizer\.ggml\.merges'/);
   });
 });
 
-describe("a GGUF file's unigram model cuts as well as sentencepiece", () => {
+describe("a GGUF file's unigram model has segmentations as good as sentencepiece", () => {
   it.each(referenceSentencePieces.map((one) => [one.name, one] as const))('%s', (_, { pieces, ...given }) => {
     const tokenizer = createTokenizer(
       new Map<string, string | boolean | number | readonly string[] | Float32Array | Int32Array | Uint8Array>(
@@ -79,7 +79,7 @@ describe("a GGUF file's unigram model cuts as well as sentencepiece", () => {
     texts.forEach((text, i) => {
       const found = tokenizer.encode(text);
       const expected = given.ids[i] as readonly number[];
-      // sentencepiece adds in single precision, so of ways that are equally good it takes now one, now another.
+      // sentencepiece adds scores in single precision, so it chooses different ones of equally good segmentations.
       const equallyGood = Math.abs(scoreOf(found) - scoreOf(expected)) < 1e-4;
       expect([text, equallyGood ? tokenizer.decode(found) : found]).toEqual([
         text,

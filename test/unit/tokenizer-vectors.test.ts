@@ -9,7 +9,7 @@ import { byteLevelJson, sentencePieceJson, wordPieceJson } from '../support/toke
 
 type Vocabulary = Readonly<Record<string, number>>;
 
-/** llama.cpp's own texts and the ids that it gives them. */
+/** llama.cpp's test texts and their ids. */
 function vectors(input: string, output: string): [text: string, ids: number[]][] {
   const texts = readFileSync(input, 'utf8').split('\n__ggml_vocab_test__\n').slice(0, -1);
   const lines = readFileSync(output, 'utf8').split('\n').slice(0, texts.length);
@@ -106,7 +106,7 @@ describeShared(
       expectVectors(createTokenizer(tokenizerMetadata({ tokenizer: document })), inp, out);
     });
 
-    it("gives Hugging Face's ids with the leading BOS, and their text back", () => {
+    it("gives Hugging Face's ids with the leading BOS, and decodes them to the text", () => {
       const llama = tokenizer();
       const expected = readJson(encoded) as { text: string; token_ids: number[]; decoded_text: string };
       expect(llama.encode(expected.text, { addSpecial: true })).toEqual(expected.token_ids);
@@ -165,7 +165,7 @@ describeShared(
     'data/tokenizers/expected/whisper_tiny_en_encoded.json',
   ],
   (gpt2, tests, longText) => {
-    it('openai/whisper-tiny.en: the same ids, with the two tokens that begin every text', async () => {
+    it('openai/whisper-tiny.en: the same ids, with the two leading tokens', async () => {
       const document = byteLevelJson(await ggufMetadata(gpt2), 'gpt-2');
       const special = { '<|startoftranscript|>': 50257, '<|notimestamps|>': 50362, '<|endoftext|>': 50256 };
       const part = (id: string) => ({ SpecialToken: { id, type_id: 0 } });
@@ -201,9 +201,9 @@ describeShared(
   'distilbert-base-multilingual-cased',
   ['data/tokenizers/expected/distilbert_cased_encoded.json'],
   (path) => {
-    it('a text is cut as by Hugging Face: its own tokens are enough of a vocabulary', () => {
+    it('a text is split as by Hugging Face, with a vocabulary of its own tokens', () => {
       const expected = readJson(path) as { text: string; bpe_tokens: string[]; token_ids: number[] };
-      // The longest piece that the whole vocabulary has at any place is among them.
+      // They include the longest token that the complete vocabulary has at each position.
       const tokens = ['[CLS]', ...expected.bpe_tokens, '[SEP]'];
       expect(tokens.length).toBe(expected.token_ids.length);
       const texts = Array.from({ length: Math.max(...expected.token_ids) + 1 }, (_, id) => `unused ${id}`);
@@ -230,7 +230,7 @@ describeShared(
 );
 
 describeShared('tokenizer_tests.json', ['data/tokenizers/expected/tokenizer_tests.json'], (path) => {
-  it('has no encodings that go unused but those whose vocabulary is not there', () => {
+  it('has no unused encodings except those without a vocabulary', () => {
     const run = [
       'bert-base-uncased',
       'google-bert/bert-base-uncased',
@@ -251,7 +251,7 @@ describeShared('tokenizer_tests.json', ['data/tokenizers/expected/tokenizer_test
   });
 });
 
-// Of these only one text's ids are there, and no vocabulary: what its tokens stand for can be held to.
+// For these there are only the ids of one text and no vocabulary, so the test checks what the tokens decode to.
 const decoded: [name: string, model: string, leading: number, trailing: number][] = [
   ['gemma_encoded', 'llama', 1, 0],
   ['t5_base_encoded', 't5', 0, 1],
@@ -260,7 +260,7 @@ const decoded: [name: string, model: string, leading: number, trailing: number][
 ];
 for (const [name, model, leading, trailing] of decoded) {
   describeShared(name, [`data/tokenizers/expected/${name}.json`], (path) => {
-    it('its tokens are its text', () => {
+    it('its tokens decode to its text', () => {
       const expected = readJson(path) as { decoded_text: string; bpe_tokens: string[]; token_ids: number[] };
       const ids = expected.token_ids.slice(leading, expected.token_ids.length - trailing);
       expect(expected.bpe_tokens.length).toBe(ids.length);
@@ -281,7 +281,7 @@ for (const [name, model, leading, trailing] of decoded) {
   });
 }
 
-it('the embedded model: tokenizer.json says what its GGUF file says', async () => {
+it('the embedded model: tokenizer.json gives the metadata of its GGUF file', async () => {
   const gguf = await ggufMetadata(modelsPath('lathe-tiny-q8_0.gguf'));
   const read = (name: string) => readJson(modelsPath(`${name}.json`));
   const metadata = tokenizerMetadata({

@@ -61,7 +61,7 @@ const spelled = (tokenizer: Tokenizer, text: string, options = {}) =>
 const anyText = fc.string({ unit: 'binary', maxLength: 60 });
 
 describe('GGUF files of Gemma 4', () => {
-  it('have marks of calls and channels as text, which no message becomes', async () => {
+  it('have call and channel delimiters as text tokens, which message text never becomes', async () => {
     const metadata = new Map(await ggufMetadata(gemma4));
     const mark = (metadata.get('tokenizer.ggml.tokens') as string[]).indexOf('<|tool_call>');
     const types = Int32Array.from(metadata.get('tokenizer.ggml.token_type') as Int32Array);
@@ -75,7 +75,7 @@ describe('GGUF files of Gemma 4', () => {
 });
 
 describe('decoding', () => {
-  it('byte-level BPE gives any text back', () => {
+  it('byte-level BPE decodes to the encoded text', () => {
     fc.assert(
       fc.property(anyText, fc.boolean(), (text, parseSpecial) => {
         const ids = embedded.encode(text, { parseSpecial });
@@ -85,7 +85,7 @@ describe('decoding', () => {
     );
   });
 
-  it('SentencePiece gives any text back, with the space that it begins with', () => {
+  it('SentencePiece decodes to the encoded text with a leading space', () => {
     fc.assert(
       // The vocabulary writes spaces as ▁, so a ▁ itself comes back as a space.
       fc.property(anyText, (text) => {
@@ -98,7 +98,7 @@ describe('decoding', () => {
   it.each([
     ['byte-level BPE', embedded],
     ['SentencePiece', small],
-  ])('%s: what a stream gives adds up to the text of the whole, whatever the ids', (_, tokenizer) => {
+  ])('%s: streamed text concatenates to the decoded text, for any ids', (_, tokenizer) => {
     fc.assert(
       fc.property(fc.array(fc.nat(tokenizer.vocabSize - 1), { maxLength: 60 }), (ids) => {
         const stream = tokenizer.stream();
@@ -109,14 +109,14 @@ describe('decoding', () => {
     );
   });
 
-  it('a stream never splits a character: nothing of it comes before its last byte', () => {
+  it('a stream never splits a character', () => {
     const stream = small.stream();
     const given = [...new TextEncoder().encode('é😀')].map((byte) => stream.push(3 + byte));
     expect(given).toEqual(['', 'é', '', '', '', '😀']);
     expect(stream.flush()).toBe('');
   });
 
-  it('unfinished and invalid bytes become U+FFFD, as TextDecoder does it', () => {
+  it('incomplete and invalid bytes become U+FFFD, as in TextDecoder', () => {
     const bytes = [0xf0, 0x9f, 0x98, 0x41, 0xff, 0xe2, 0x82];
     const stream = small.stream();
     const streamed = bytes.map((byte) => stream.push(3 + byte)).join('') + stream.flush();
@@ -124,7 +124,7 @@ describe('decoding', () => {
     expect(streamed).toBe('\ufffdA\ufffd\ufffd');
   });
 
-  it('special tokens are left out unless asked for', () => {
+  it('special tokens are omitted unless requested', () => {
     expect(small.decode([1, 0, 3 + 0x41, 2])).toBe('A');
     expect(small.decode([1, 3 + 0x41, 2], { special: true })).toBe('<s>A</s>');
     expect(small.tokenBytes(1)).toEqual(new Uint8Array(0));
@@ -143,18 +143,18 @@ describe('decoding', () => {
 });
 
 describe('SentencePiece', () => {
-  it('joins the best score first', () => {
+  it('merges the best score first', () => {
     // bc (-1.5) before ab (-2); then nothing joins a and bc but abc (-3).
     expect(spelled(small, 'abc', { addSpecial: false })).toEqual(['▁a', 'bc']);
     expect(spelled(small, 'cabc')).toEqual(['▁', 'c', 'abc']);
     expect(spelled(small, 'cab')).toEqual(['▁', 'c', 'ab']);
   });
 
-  it('joins across spaces where the vocabulary does', () => {
+  it('merges across spaces when the vocabulary has such tokens', () => {
     expect(spelled(small, 'a     c')).toEqual(['▁a', '▁▁▁▁', '▁', 'c']);
   });
 
-  it('finds a token that reaches over the end of a word', () => {
+  it('finds a token that spans the end of a word', () => {
     const crossing = createTokenizer(
       pieces([...letters, ['a▁', -2, type.normal], ['a▁b', -3, type.normal], ['▁b', -4, type.normal]]),
     );
@@ -162,11 +162,11 @@ describe('SentencePiece', () => {
     expect(spelled(crossing, 'c b')).toEqual(['▁', 'c', '▁b']);
   });
 
-  it('spells characters without a token as bytes', () => {
+  it('encodes characters without a token as byte tokens', () => {
     expect(spelled(small, 'é')).toEqual(['▁', '<0xC3>', '<0xA9>']);
   });
 
-  it('puts a space before a text, and after each special token, where the metadata says so', () => {
+  it('adds a space before a text and after each special token when the metadata requires it', () => {
     expect(spelled(small, 'a<s>a', { parseSpecial: true })).toEqual(['▁a', '<s>', '▁a']);
     expect(spelled(small, 'a<tag>a')).toEqual(['▁a', '<tag>', '▁a']);
     const bare = createTokenizer(pieces(letters, { add_space_prefix: false }));
@@ -174,12 +174,12 @@ describe('SentencePiece', () => {
     expect(small.encode('')).toEqual([]);
   });
 
-  it('never makes a control or byte token of text that is written like one', () => {
+  it('never encodes text as a control or byte token with the same text', () => {
     expect(spelled(small, '<s>')).toEqual(['▁', '<s', '>']);
     expect(small.encode('<0x41>')).not.toContain(3 + 0x41);
   });
 
-  it('adds BOS but no EOS by default, and what the metadata says', () => {
+  it('adds BOS but not EOS by default, and follows the metadata', () => {
     expect(spelled(small, 'a', { addSpecial: true })).toEqual(['<s>', '▁a']);
     const other = createTokenizer(pieces(letters, { add_bos_token: false, add_eos_token: true }));
     expect(spelled(other, 'a', { addSpecial: true })).toEqual(['▁', 'a', '</s>']);
@@ -196,20 +196,20 @@ describe('special tokens', () => {
       more,
     });
 
-  it('are text unless they are asked for', () => {
+  it('are text unless parseSpecial is set', () => {
     expect(spelled(embedded, '<|im_end|>', { parseSpecial: true })).toEqual(['<|im_end|>']);
     const ids = embedded.encode('<|im_end|>');
     expect(ids.length).toBeGreaterThan(1);
     expect(ids.some((id) => embedded.isControl(id))).toBe(false);
   });
 
-  it('the longest that starts at a place is taken', () => {
+  it('the longest that starts at a position wins', () => {
     const tokenizer = createTokenizer(metadata({ '<a': 10, '<a>': 11, '<a>b>': 12, 'b>': 13 }));
     const ids = tokenizer.encode('<a>b<a><a>b>', { parseSpecial: true });
     expect(ids).toEqual([11, 1, 11, 12]);
   });
 
-  it('thousands of them and a text that looks like them take linear time', async () => {
+  it('thousands of them are found in linear time in a similar text', async () => {
     const special: Record<string, number> = {};
     for (let i = 0; i < 5000; i++) special[`<|reserved_${i}|>`] = 10 + i;
     const tokenizer = createTokenizer(metadata(special));
@@ -248,7 +248,7 @@ describe('special tokens', () => {
     expect(ends({ a1: 10 }, { eos_token_id: 99 })).toEqual([]);
   });
 
-  it('a well-known one is a token also where the file calls it plain text', () => {
+  it('a well-known one is a control token even if the file marks it as text', () => {
     const vocabulary = { a: 0, '<|im_end|>': 1, '<fim_prefix>': 2, '</s>': 3 };
     const plain = createTokenizer(bpeMetadata({ pre: 'default', vocabulary, merges: ['a a'] }));
     expect(plain.encode('a<|im_end|><fim_prefix>', { parseSpecial: true })).toEqual([0, 1, 2]);
@@ -260,7 +260,7 @@ describe('special tokens', () => {
     expect(tokenizer.endIds.has(3)).toBe(false);
   });
 
-  it("Phi-3's swallow the line breaks after them", () => {
+  it('of Phi-3 remove the line breaks after them', () => {
     const phi = new Map(metadata({ '<|user|>': 10, '<|end|>': 11, '<s>': 12 }));
     phi.set('general.name', 'Phi3');
     const encode = (text: string) => createTokenizer(phi).encode(text, { parseSpecial: true });
@@ -269,12 +269,12 @@ describe('special tokens', () => {
   });
 });
 
-describe('awkward texts', () => {
+describe('unusual texts', () => {
   it('a lone surrogate is U+FFFD', () => {
     expect(embedded.encode('a\ud800b')).toEqual(embedded.encode('a\ufffdb'));
   });
 
-  it('a byte that no token stands for is the unknown token, or nothing', () => {
+  it('a byte without a token becomes the unknown token, or is dropped', () => {
     const vocabulary = { a: 0, '[U]': 1 };
     const merges = ['a a'];
     expect(createTokenizer(bpeMetadata({ pre: 'default', vocabulary, merges })).encode('aza')).toEqual([
@@ -288,19 +288,19 @@ describe('awkward texts', () => {
     ['a', 10_000_000],
     ['漢', 3_333_333],
     ['😀', 2_500_000],
-  ])('10 MB of %s take seconds and come back', (char, count) => {
+  ])('10 MB of %s are encoded and decoded within seconds', (char, count) => {
     const text = char.repeat(count);
     const ids = embedded.encode(text);
     expect(embedded.decode(ids) === text).toBe(true);
   });
 
-  it('10 MB without a space pass through SentencePiece', () => {
+  it('SentencePiece encodes 10 MB without a space', () => {
     const text = 'abc'.repeat(3_333_333);
     expect(small.encode(text).length).toBe(3_333_334);
   });
 });
 
-describe('what cannot be used', () => {
+describe('unsupported metadata', () => {
   const without = (name: string) => {
     const metadata = new Map(bpeMetadata({ pre: 'default', vocabulary: { a: 0 }, merges: ['a a'] }));
     metadata.delete(`tokenizer.ggml.${name}`);
@@ -312,7 +312,7 @@ describe('what cannot be used', () => {
     expect(() => createTokenizer(rwkv)).toThrow(
       "unknown tokenizer 'rwkv' (supported: gpt2, llama, gemma4, bert, t5)",
     );
-    expect(() => createTokenizer(without('model'))).toThrow(/names no tokenizer \(supported/);
+    expect(() => createTokenizer(without('model'))).toThrow(/has no tokenizer\.ggml\.model \(supported/);
     const odd = bpeMetadata({ pre: 'odd', vocabulary: { a: 0 }, merges: ['a a'] });
     expect(() => createTokenizer(odd)).toThrow(
       expect.objectContaining({
@@ -322,7 +322,7 @@ describe('what cannot be used', () => {
     );
   });
 
-  it('missing or short lists are refused by name', () => {
+  it('missing or short lists are rejected by name', () => {
     expect(() => createTokenizer(without('tokens'))).toThrow(/tokenizer.ggml.tokens/);
     expect(() => createTokenizer(without('merges'))).toThrow(/tokenizer.ggml.merges/);
     const short = new Map(without(''));

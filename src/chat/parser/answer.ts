@@ -3,12 +3,12 @@ import type { ChatDelta, ChatParser } from '../types.ts';
 import { type CallableTool, Sink } from './sink.ts';
 import { type Reading, Source } from './source.ts';
 
-/** How reasoning is told from the answer. */
+/** The texts that delimit reasoning. */
 export interface ReasoningMarks {
-  /** Texts that begin it; the first is the family's own. */
+  /** Texts that start reasoning; the first is the usual one of the model family. */
   readonly open: readonly string[];
   readonly close: readonly string[];
-  /** Around the answer itself. */
+  /** Texts around the answer that follows reasoning. */
   readonly answer?: { readonly open: string; readonly close: string };
 }
 
@@ -16,18 +16,18 @@ export interface AnswerReading {
   readonly style: ToolStyle | undefined;
   readonly reasoning: ReasoningMarks | undefined;
   /**
-   * What the answer begins with: a turn, which may have reasoning first; reasoning that the prompt opened; what comes
-   * behind reasoning that the prompt closed; or the rest of a text.
+   * What the answer starts with: a new turn, which may start with reasoning; reasoning that the prompt opened; text
+   * after reasoning that the prompt closed; or the rest of a text.
    */
   readonly begins: 'turn' | 'reasoning' | 'behind reasoning' | 'text';
-  /** Tools that may be called; none: calls are text. */
+  /** Tools that may be called. Without tools, calls are content. */
   readonly tools: ReadonlyMap<string, CallableTool>;
-  /** What comes after the first call is left out. */
+  /** Drops everything after the first call. */
   readonly single: boolean;
   readonly newId: () => string;
 }
 
-/** Parses one answer; see `ChatParser`. */
+/** Creates the parser of one answer; see `ChatParser`. */
 export function answerParser(reading: AnswerReading): ChatParser {
   const source = new Source();
   const sink = new Sink(source, reading.tools, reading.newId);
@@ -95,7 +95,7 @@ function* readCalls(source: Source, sink: Sink, style: ToolStyle): Reading<void>
   source.release();
 }
 
-/** A call that is told by its place alone: at the very beginning of the answer. */
+/** Reads a call without a trigger, which is recognized only at the start of the answer. */
 function* readOpeningCall(source: Source, sink: Sink, style: ToolStyle): Reading<void> {
   source.hold();
   yield* source.space();
@@ -105,7 +105,7 @@ function* readOpeningCall(source: Source, sink: Sink, style: ToolStyle): Reading
   source.release();
 }
 
-/** @returns whether there was reasoning, or room for it */
+/** @returns whether there was reasoning, even if it was empty */
 function* readReasoning(
   source: Source,
   sink: Sink,

@@ -3,12 +3,12 @@ import { readJson, readWholeJson } from './json.ts';
 import type { Sink } from './sink.ts';
 import type { Reading, Source } from './source.ts';
 
-/** The names that a call's parts have in an object. */
+/** The keys of a call's parts in a JSON object. */
 export interface CallKeys {
   readonly name: readonly string[];
   readonly arguments: readonly string[];
   readonly id: readonly string[];
-  /** Whether any other key shows that it is no call, and arguments must be there. */
+  /** Whether the object must have arguments and no other keys; otherwise it is not a call. */
   readonly only?: boolean;
 }
 
@@ -18,12 +18,12 @@ export const usualKeys: CallKeys = {
   id: ['id', 'tool_call_id'],
 };
 
-/** Reads arguments of an announced call, or those of a call that is announced when they begin. */
+/** Reads the arguments of the call that was started last. */
 export function* readArguments(source: Source, sink: Sink): Reading<boolean> {
   return yield* readJson(source, (text) => sink.arguments(text));
 }
 
-/** Reads a call written as an object: its arguments stream where its name comes first. */
+/** Reads a call that is written as an object. Its arguments are streamed when its name comes first. */
 export function* readCallObject(source: Source, sink: Sink, keys: CallKeys = usualKeys): Reading<boolean> {
   const found: Found = {};
   if (!(yield* source.accept('{'))) return false;
@@ -75,7 +75,7 @@ function* readMember(source: Source, sink: Sink, keys: CallKeys, found: Found): 
 const mayBelong = (key: string, { name, arguments: values, id, only }: CallKeys): boolean =>
   !only || key === 'type' || [...name, ...values, ...id].includes(key);
 
-/** Announces a call whose arguments came before its name, as a string, or not at all. */
+/** Emits a call whose arguments came before its name, as a string, or not at all. */
 function announceLate(sink: Sink, found: Found, keys: CallKeys): boolean {
   if (found.name === undefined || (keys.only && found.arguments === undefined)) return false;
   const text = found.arguments === undefined ? '{}' : objectText(found.arguments);
@@ -85,7 +85,7 @@ function announceLate(sink: Sink, found: Found, keys: CallKeys): boolean {
   return true;
 }
 
-/** The JSON of an object, given itself, as text within a string, or as null. */
+/** The JSON of an arguments object that is written as an object, as a string of JSON, or as null. */
 function objectText(json: string): string | undefined {
   const value = JSON.parse(json) as unknown;
   if (value === null || value === '') return '{}';
@@ -106,7 +106,7 @@ function parsedText(json: string | undefined): string | undefined {
 }
 
 /**
- * Reads calls written as objects: one, or several with separators between them, or a list.
+ * Reads one call or a JSON list of calls.
  * @param read reads one call
  */
 export function* readCallList(
@@ -126,7 +126,7 @@ export function* readCallList(
     if (!(yield* read(source, sink))) return false;
     source.hold();
     yield* source.space();
-    // The answer's end closes the list too.
+    // The end of the answer also ends the list.
     if ((yield* source.accept(']')) || (yield* source.peek()) === '') break;
     if (!(yield* source.accept(','))) return false;
     yield* source.space();
@@ -135,7 +135,7 @@ export function* readCallList(
   return true;
 }
 
-/** A tool's name, up to a character that no name has. */
+/** Reads a tool name, up to a character that no name contains. */
 export function* readName(source: Source): Reading<string> {
   return yield* source.whileMatching(/[\p{L}\p{N}_.:/-]/u, 256);
 }

@@ -4,9 +4,9 @@ const number = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const words = ['true', 'false', 'null'];
 const deepest = 256;
 
-/** Follows JSON character by character and says where a value is over, or is none. */
+/** Validates one JSON value character by character and detects its end. */
 class JsonFollower {
-  /** What closes the containers around. */
+  /** Closing brackets of the open containers. */
   readonly #open: ('}' | ']')[] = [];
   #expect: 'value' | 'firstKey' | 'key' | 'colon' | 'next' | 'firstItem' = 'value';
   #word = '';
@@ -14,7 +14,10 @@ class JsonFollower {
   #hex = 0;
   #isKey = false;
 
-  /** `taken` and more must follow; `done`: the value ends with it; `over`: it ended before; `bad`: no JSON. */
+  /**
+   * Adds a character. `taken`: the value continues; `done`: it ends with this character; `over`: it ended before this
+   * character; `bad`: it is not JSON.
+   */
   take(char: string): 'taken' | 'done' | 'over' | 'bad' {
     if (this.#string !== 'no') return this.#inString(char);
     if (this.#word !== '') {
@@ -31,7 +34,7 @@ class JsonFollower {
     return this.#token(char);
   }
 
-  /** Whether the text may end here. */
+  /** Whether the value is complete if the text ends here. */
   get mayEnd(): boolean {
     return this.#open.length === 0 && (number.test(this.#word) || words.includes(this.#word));
   }
@@ -106,9 +109,8 @@ class JsonFollower {
 }
 
 /**
- * Reads one JSON value and passes its text on as it comes. Raw line breaks within strings, which models write, are
- * escaped.
- * @returns whether it is whole; what is no JSON any more is not read
+ * Reads one JSON value and emits its text as it arrives. Escapes raw line breaks in strings, which models write.
+ * @returns whether the value is complete; stops before the first character that is not JSON
  */
 export function* readJson(source: Source, emit: (text: string) => void): Reading<boolean> {
   const follower = new JsonFollower();
@@ -139,7 +141,7 @@ export function* readJson(source: Source, emit: (text: string) => void): Reading
   }
 }
 
-/** Reads one JSON value as a whole; undefined: there is none. */
+/** Reads one complete JSON value; undefined when there is none. */
 export function* readWholeJson(source: Source): Reading<string | undefined> {
   const parts: string[] = [];
   const whole = yield* readJson(source, (text) => parts.push(text));

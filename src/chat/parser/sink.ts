@@ -1,23 +1,23 @@
 import type { ChatDelta } from '../types.ts';
 import type { Source } from './source.ts';
 
-/** A tool that may be called. */
+/** A tool that the model may call. */
 export interface CallableTool {
   readonly name: string;
   readonly parameters?: Readonly<Record<string, unknown>>;
 }
 
-/** Collects what an answer was found to mean. White space that touches reasoning or calls is dropped. */
+/** Collects the deltas of a parsed answer. Drops white space next to reasoning and calls. */
 export class Sink {
   readonly tools: ReadonlyMap<string, CallableTool>;
   readonly #source: Source;
   readonly #newId: () => string;
   #deltas: ChatDelta[] = [];
-  /** Calls that were announced. */
+  /** Number of calls started. */
   calls = 0;
-  /** Since a call or reasoning there was white space only. */
+  /** Whether only white space came since the last call or reasoning. */
   #trimming = false;
-  /** White space that is dropped when a call follows. */
+  /** White space that is dropped if a call follows. */
   #pending = '';
 
   constructor(source: Source, tools: ReadonlyMap<string, CallableTool>, newId: () => string) {
@@ -47,13 +47,13 @@ export class Sink {
     this.#add('reasoning', kept);
   }
 
-  /** What follows has nothing to do with the white space before. */
+  /** Drops the white space before and after this position. */
   cut(): void {
     this.#pending = '';
     this.#trimming = true;
   }
 
-  /** Announces a call: from here on nothing of it is given back as content. */
+  /** Starts a call. Its text can no longer become content. */
   call(name: string, id?: string): void {
     this.cut();
     this.#source.release();
@@ -61,7 +61,7 @@ export class Sink {
     this.#deltas.push({ type: 'tool_call', index, id: id ?? this.#newId(), name });
   }
 
-  /** A piece of the latest call's arguments. */
+  /** Adds a part of the last call's arguments. */
   arguments(text: string): void {
     if (text === '') return;
     const last = this.#deltas.at(-1);
@@ -73,7 +73,7 @@ export class Sink {
     }
   }
 
-  /** The answer is over: white space at its end is part of it, unless a call or reasoning stood before. */
+  /** Ends the answer. White space at its end is content, unless a call or reasoning precedes it. */
   end(): void {
     if (this.#pending !== '' && !this.#trimming) this.#add('content', this.#pending);
     this.#pending = '';

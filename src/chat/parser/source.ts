@@ -1,14 +1,14 @@
-/** What reads a text that is still coming: it stops where it needs more to decide. */
+/** A parser step over streamed text: a generator that yields when it needs more text. */
 export type Reading<T> = Generator<void, T, void>;
 
 const isSpace = (char: string) => char === ' ' || char === '\n' || char === '\t' || char === '\r';
 
-/** The text of an answer as far as it came. What is decided is the same however the text was cut into pieces. */
+/** The text of an answer received so far. Results do not depend on how the text was divided into chunks. */
 export class Source {
   #text = '';
   #at = 0;
   #ended = false;
-  /** Where text begins that is given back when it turns out to be no call. */
+  /** Start of the text that becomes content if it turns out not to be a call. */
   #heldFrom: number | undefined;
 
   feed(text: string): void {
@@ -22,7 +22,7 @@ export class Source {
     this.#ended = true;
   }
 
-  /** Keeps what is read from here on. */
+  /** Keeps the text that is read from here on, until `release`. */
   hold(): void {
     this.#heldFrom = this.#at;
   }
@@ -35,7 +35,7 @@ export class Source {
     return this.#heldFrom === undefined ? '' : this.#text.slice(this.#heldFrom, this.#at);
   }
 
-  /** What came and was not read. */
+  /** The text that was received but not read. */
   get rest(): string {
     return this.#text.slice(this.#at);
   }
@@ -44,13 +44,13 @@ export class Source {
     this.#at += count;
   }
 
-  /** The next character; empty at the end. */
+  /** Returns the next character without reading it; empty at the end. */
   *peek(): Reading<string> {
     while (this.#at >= this.#text.length && !this.#ended) yield;
     return this.#text.charAt(this.#at);
   }
 
-  /** The one of some texts that comes next, the longest; undefined: none of them. Nothing is read. */
+  /** Returns the longest of the texts that comes next, without reading it; undefined when none does. */
   *upcoming(texts: readonly string[]): Reading<string | undefined> {
     for (;;) {
       const { rest } = this;
@@ -67,7 +67,7 @@ export class Source {
     }
   }
 
-  /** Reads one of some texts where it comes next. */
+  /** Reads the longest of the texts that comes next, and returns whether there was one. */
   *accept(...texts: readonly string[]): Reading<boolean> {
     const found = yield* this.upcoming(texts);
     if (found !== undefined) this.skip(found.length);
@@ -79,8 +79,8 @@ export class Source {
   }
 
   /**
-   * Reads up to the next of some markers, which itself is not read, and passes the text on as soon as it is certain.
-   * @returns the marker; undefined: the text ended without one
+   * Reads up to the next marker and emits the text as soon as it cannot be part of a marker. Does not read the marker.
+   * @returns the marker; undefined when the text ended without one
    */
   *until(markers: readonly string[], emit: (text: string) => void): Reading<string | undefined> {
     for (;;) {
@@ -97,7 +97,7 @@ export class Source {
     }
   }
 
-  /** Reads characters that fit, up to a number of them. */
+  /** Reads characters that match `pattern`, up to a maximum number. */
   *whileMatching(pattern: RegExp, most: number): Reading<string> {
     let text = '';
     for (;;) {
@@ -118,7 +118,7 @@ function firstOf(markers: readonly string[], text: string): { index: number; mar
   return first;
 }
 
-/** How many characters at the end may be the beginning of a marker. */
+/** Number of characters at the end that may be the start of a marker. */
 function openEnd(markers: readonly string[], text: string): number {
   let most = 0;
   for (const marker of markers) {

@@ -1,6 +1,6 @@
 import { isRecord, type Json } from '../../util/json.ts';
 
-/** The JSON types that a schema admits, as far as it says; undefined: any. */
+/** The JSON types that a schema allows; undefined when it does not restrict them. */
 export function typesOf(schema: unknown, root: unknown = schema, depth = 0): ReadonlySet<string> | undefined {
   if (!isRecord(schema) || depth > 16) return undefined;
   if (typeof schema['$ref'] === 'string') return typesOf(pointed(schema['$ref'], root), root, depth + 1);
@@ -20,7 +20,7 @@ export function typesOf(schema: unknown, root: unknown = schema, depth = 0): Rea
   return types;
 }
 
-/** The schema of a property, and the document its references point into. */
+/** The schema of a property; undefined when the schema does not declare it. */
 export function propertyOf(schema: Json | undefined, name: string): unknown {
   const properties = schema?.['properties'];
   return isRecord(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined;
@@ -47,14 +47,14 @@ const admits = (types: ReadonlySet<string>, value: unknown) => {
   return types.has(type) || (type === 'number' && types.has('integer') && Number.isInteger(value));
 };
 
-/** JSON of a value that a model wrote as bare text, by what the schema admits; what fits nothing is a string. */
+/** Converts a value that a model wrote as plain text to JSON of an allowed type. Falls back to a string. */
 export function jsonOfText(text: string, types: ReadonlySet<string> | undefined): string {
   const trimmed = text.trim();
   try {
     const value = JSON.parse(trimmed) as unknown;
     const isText = typeof value === 'string';
     if (types ? admits(types, value) && !isText : !isText) return trimmed;
-    // A string in quotes where no bare text may stand.
+    // Keep a quoted string when the schema does not allow strings.
     if (isText && types && !types.has('string')) return trimmed;
   } catch {
     const word = { True: 'true', False: 'false', None: 'null' }[trimmed];

@@ -20,7 +20,7 @@ import { functionary, harmony } from './whole-answers.ts';
 export { hermes } from './json-calls.ts';
 export type { BoundTool, ToolStyle, WrittenCall } from './style.ts';
 
-/** Every style; the first that a template teaches is the model's. Those at the end go by the template's source alone. */
+/** All tool call formats in order of detection. Those at the end are detected by the template's source only. */
 export const styles: readonly ToolStyle[] = [
   harmony,
   functionary,
@@ -52,6 +52,6 @@ export const styles: readonly ToolStyle[] = [
 export const styleOf = (evidence: StyleEvidence): ToolStyle | undefined =>
   styles.find((style) => style.isTaught(evidence));
 
-/** The style of a family whose answers have parts with addresses, also where nothing is called. */
+/** The format of a family whose answers consist of addressed parts, even without tool calls. */
 export const wholeAnswerStyle = (source: string): ToolStyle | undefined =>
   [harmony, functionary].find((style) => style.isTaught({ source, call: '' }));

@@ -4,7 +4,7 @@ import type { Sink } from '../parser/sink.ts';
 import type { Reading, Source } from '../parser/source.ts';
 import { argumentsOf, callObject, type ToolStyle, writeCallObject } from './style.ts';
 
-/** Reads `begin`, one object or a list of them, and the end where there is one. */
+/** Creates a reader of a start text, one call object or a list of them, and an optional end text. */
 const between = (begins: readonly string[], ends: readonly string[], list: 'always' | 'maybe') =>
   function* read(source: Source, sink: Sink): Reading<boolean> {
     if (!(yield* source.accept(...begins))) return false;
@@ -14,7 +14,10 @@ const between = (begins: readonly string[], ends: readonly string[], list: 'alwa
     return true;
   };
 
-/** `<tool_call>{...}</tool_call>`: Hermes, Qwen 2.5 and 3, SmolLM, Bielik, Granite 4, and what we teach ourselves. */
+/**
+ * `<tool_call>{...}</tool_call>`: Hermes, Qwen 2.5 and 3, SmolLM, Bielik, Granite 4, and models whose template has no
+ * tools.
+ */
 export const hermes: ToolStyle = {
   name: 'hermes',
   isTaught: ({ source, call }) =>
@@ -46,7 +49,7 @@ export const mistralList: ToolStyle = {
   },
 };
 
-/** A list after a marker, with or without one at its end. */
+/** A list of calls after a start marker, with an optional end marker. */
 const markedList = (
   name: string,
   begin: string,
@@ -78,13 +81,13 @@ export const granite = markedList('granite', '<|tool_call|>', '', ({ source }) =
   source.includes('<|tool_call|>'),
 );
 
-/** FireFunction, and Phi's other habit. */
+/** FireFunction, and some Phi models. */
 export const functools = markedList(
   'functools',
   'functools',
   '',
   ({ source }) => source.includes('functools['),
-  // A word that may well stand in a text about Python.
+  // Not only the word, which also occurs in text about Python.
   'functools[',
 );
 
@@ -100,7 +103,7 @@ export const apriel = markedList(
 
 const gigaTurn = 'function call<|role_sep|>\n';
 
-/** GigaChat 3.1 within its turn, and 3 as a turn of its own. */
+/** GigaChat: 3.1 writes calls inside its turn, 3 as a separate turn. */
 export const gigaChat: ToolStyle = {
   name: 'gigachat',
   isTaught: ({ call }) =>
@@ -119,7 +122,7 @@ export const gigaChat: ToolStyle = {
   },
 };
 
-/** Command R7B: tools are `tool_name`, arguments `parameters`, and the actions a list. */
+/** Command R7B: a list of actions with `tool_name` and `parameters`. */
 export const command: ToolStyle = {
   name: 'command',
   isTaught: ({ call }) => /<\|START_ACTION\|>/.test(call),
@@ -146,7 +149,7 @@ export const command: ToolStyle = {
   },
 };
 
-/** Models put the fence on the same line, the next one or the one after it. */
+/** Models write the fence on the same line or on one of the next two lines. */
 const actionBegins = ['Action:\n```json', 'Action: ```json', 'Action:```json', 'Action:\n\n```json'];
 
 /** Command R and R+: `Action:` and a fenced list with `tool_name` and `parameters`. */
@@ -171,7 +174,7 @@ export const commandAction: ToolStyle = {
 
 const bareKeys = { ...usualKeys, name: ['name'], only: true };
 
-/** Llama 3: the object alone is the answer, perhaps after `<|python_tag|>`; several stand apart by `;`. */
+/** Llama 3: the answer is one object, optionally after `<|python_tag|>`; several are separated by `;`. */
 export const llama: ToolStyle = {
   name: 'llama',
   isTaught: ({ call }) => /\{"name": "probe_tool", "parameters":/.test(call) && !call.includes('<tool_call>'),

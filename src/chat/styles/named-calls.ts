@@ -3,19 +3,19 @@ import type { Sink } from '../parser/sink.ts';
 import type { Reading, Source } from '../parser/source.ts';
 import { argumentsOf, type ToolStyle } from './style.ts';
 
-/** `begin` name `separators` {arguments} `end`, one after the other, within a block or not. */
+/** The syntax of calls that are `begin` name `separator` {arguments} `end`, optionally inside a block. */
 interface NamedCalls {
-  /** What begins a call; several where models are not strict about it. */
+  /** Texts that start a call; models may use any of them. */
   readonly begin: readonly string[];
   readonly separators: readonly string[];
-  /** After the arguments, where it is written. */
+  /** Optional texts after the arguments. */
   readonly end: readonly string[];
   readonly block?: { readonly begin: readonly string[]; readonly end: readonly string[] };
-  /** The tool of a written name. */
+  /** Converts the written name to the tool's name. */
   readonly nameOf?: (written: string) => string;
-  /** The call's id, where the written name tells. */
+  /** Extracts the call's id from the written name, if it contains one. */
   readonly idOf?: (written: string) => string | undefined;
-  /** An id of its own after this text. */
+  /** Text that precedes a separate id. */
   readonly idAfter?: string;
 }
 
@@ -71,7 +71,7 @@ export const mistralNamed: ToolStyle = {
   },
 };
 
-/** `<function=name>{...}</function>`: Functionary 3.1, Llama 3.1's other way. */
+/** `<function=name>{...}</function>`: Functionary 3.1, and Llama 3.1's second format. */
 export const functionTag: ToolStyle = {
   name: 'function-tag',
   isTaught: ({ call }) => /<function=probe_tool>\s*\{/.test(call),
@@ -97,13 +97,13 @@ const deepSeek = {
   end: '<｜tool▁call▁end｜>',
 };
 const deepSeekMarkers = [deepSeek.block.end, deepSeek.begin, deepSeek.separator, deepSeek.end];
-/** R1's models write the first marker in these ways too. */
+/** Variants of the first marker that R1 models also write. */
 const deepSeekBegins = [deepSeek.block.begin, '<｜tool_calls_begin｜>', '<｜tool calls begin｜>'];
 
 const inBlock = (calls: readonly string[], separator: string): string =>
   deepSeek.block.begin + calls.join(separator) + deepSeek.block.end;
 
-/** DeepSeek R1 and V3: the arguments stand in a fenced block. */
+/** DeepSeek R1 and V3: the arguments are in a fenced block. */
 export const deepSeekFenced: ToolStyle = {
   name: 'deepseek-fenced',
   isTaught: ({ call }) => /<｜tool▁sep｜>probe_tool\n```json/.test(call),
@@ -175,7 +175,7 @@ const kimi = {
   end: '<|tool_call_end|>',
 };
 
-/** Kimi K2: the call's id is `functions.name:index`, and results name it again. */
+/** Kimi K2: the call's id is `functions.name:index`, and results refer to it. */
 export const kimiK2: ToolStyle = {
   name: 'kimi',
   isTaught: ({ source, call }) =>

@@ -7,7 +7,7 @@ import { type Notation, readMembers, readValue } from './notation.ts';
 import { argumentsFormat, jsonValue, simpleKind } from './parameters.ts';
 import type { BoundTool, ToolStyle } from './style.ts';
 
-/** JSON's words, and Python's, in which templates print what they have no rule for. */
+/** JSON literals and Python literals. Templates print values in Python's syntax when they have no rule for them. */
 const words = { True: 'true', False: 'false', None: 'null', true: 'true', false: 'false', null: 'null' };
 
 const gemmaText = '<|"|>';
@@ -49,7 +49,7 @@ export const gemma4: ToolStyle = {
   },
 };
 
-/** What a schema says beyond the type is kept of numbers, and of texts only their choices. */
+/** The format of an argument. Enforces the full schema of scalars, but only the type and `enum` of strings. */
 function gemmaValue(schema: unknown, { tool, name }: { tool: BoundTool; name: string }): StructuralFormat {
   const kind = simpleKind(schema);
   const types = typesOf(schema);
@@ -62,7 +62,7 @@ function gemmaValue(schema: unknown, { tool, name }: { tool: BoundTool; name: st
   if (tool.strict && !(kind === 'text' && isOnlyTyped(schema))) {
     throw new GrammarError(
       'unsupported_schema',
-      `This model does not write arguments as JSON, so the schema of '${name}' of the strict tool '${tool.name}' cannot be kept. Leave strict out.`,
+      `This model does not write arguments as JSON, so the schema of '${name}' of the strict tool '${tool.name}' cannot be enforced. Omit strict.`,
       { path: `/properties/${name}` },
     );
   }
@@ -135,10 +135,10 @@ export const lfm: ToolStyle = {
   },
 };
 
-/** Keyword arguments as far as parentheses and quotes go. */
+/** Any keyword arguments, with balanced quotes and no nested parentheses. */
 const pythonText = `([^()'"\\n]|'([^'\\\\\\n]|\\\\.)*'|"([^"\\\\\\n]|\\\\.)*")*`;
 
-/** Python's texts, numbers and lists are JSON's; only its words differ. */
+/** Python's strings, numbers and lists are valid JSON; only `True`, `False` and `None` differ. */
 const pythonFormat = (schema: unknown, { tool }: { tool: BoundTool }): StructuralFormat =>
   simpleKind(schema) === 'boolean'
     ? { type: 'or', elements: ['True', 'False'].map((value) => ({ type: 'const_string', value })) }

@@ -1,20 +1,20 @@
 import type { Reading, Source } from '../parser/source.ts';
 
-/** A way of writing values that is not JSON. */
+/** A syntax of values that is not JSON. */
 export interface Notation {
-  /** Around texts. */
+  /** Quotes of strings. */
   readonly quotes: readonly string[];
-  /** Whether `\` escapes within texts. */
+  /** Whether `\` starts an escape sequence in strings. */
   readonly escapes: boolean;
   readonly words: Readonly<Record<string, string>>;
-  /** Whether keys of objects stand bare. */
+  /** Whether object keys may be unquoted. */
   readonly bareKeys: boolean;
 }
 
 const number = /^-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 const deepest = 64;
 
-/** Reads one value and passes it on as JSON, texts as they come. False where it is none, or was cut. */
+/** Reads one value and emits it as JSON; strings are streamed. Returns false when it is invalid or incomplete. */
 export function* readValue(
   source: Source,
   notation: Notation,
@@ -34,7 +34,7 @@ export function* readValue(
   return true;
 }
 
-/** Reads members up to the closing brace. */
+/** Reads object members up to the closing brace. */
 export function* readMembers(
   source: Source,
   notation: Notation,

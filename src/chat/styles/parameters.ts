@@ -5,7 +5,7 @@ import type { Reading, Source } from '../parser/source.ts';
 import { jsonOfText, propertyOf, typesOf } from '../parser/typed-value.ts';
 import type { BoundTool } from './style.ts';
 
-/** Writes an object's JSON as its members are found one by one. */
+/** Writes the JSON of an arguments object member by member. */
 export class ObjectWriter {
   readonly #sink: Sink;
   readonly #names = new Set<string>();
@@ -15,7 +15,7 @@ export class ObjectWriter {
     sink.arguments('{');
   }
 
-  /** False where the member was written before: its value is to be left out. */
+  /** Starts a member. Returns false for a duplicate, whose value must be dropped. */
   begin(name: string): boolean {
     if (this.#names.has(name)) return false;
     this.#sink.arguments(`${this.#names.size > 0 ? ', ' : ''}${JSON.stringify(name)}: `);
@@ -29,8 +29,8 @@ export class ObjectWriter {
 }
 
 /**
- * Reads a value written as bare text up to a marker, which is read too. Strings stream; what else a schema admits is
- * known when it is whole.
+ * Reads a plain text value up to and including an end marker. Strings are streamed; values of other types are converted
+ * when they are complete.
  */
 export function* readTextValue(
   source: Source,
@@ -40,7 +40,7 @@ export function* readTextValue(
     readonly name: string;
     readonly writer: ObjectWriter;
     readonly ends: readonly string[];
-    /** What the model says of it; else the schema tells. */
+    /** Whether the model declared the value as text; undefined: use the schema. */
     readonly isText?: boolean;
   },
 ): Reading<boolean> {
@@ -66,15 +66,16 @@ export function* readTextValue(
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** How one parameter is written around its value. */
+/** The text around the value of one parameter. */
 export interface ParameterForm {
   begin(name: string, isText: boolean): string;
   readonly end: string;
 }
 
 /**
- * Parameters as tagged texts: the required ones in the schema's order, then others. Text is bound by `enum`, `const`
- * and `pattern`; a strict tool with other bounds on a text is refused.
+ * The format of parameters as tagged texts: the required ones in the schema's order, then the others. Enforces `enum`,
+ * `const` and `pattern` of strings.
+ * @throws GrammarError `unsupported_schema` for a strict tool with other string keywords
  */
 export function parametersFormat(tool: BoundTool, form: ParameterForm): StructuralFormat {
   if (isAnyObject(tool.schema)) return { type: 'any_text' };
@@ -101,7 +102,7 @@ function parameterTag(tool: BoundTool, form: ParameterForm, name: string, schema
   };
 }
 
-/** A value as JSON: by its own schema, or any where that cannot be kept and is not strict. */
+/** A JSON value that matches its schema; any JSON if the schema cannot be enforced and the tool is not strict. */
 export const jsonValue = (tool: BoundTool, schema: unknown): StructuralFormat => ({
   type: 'json_schema',
   json_schema: schema,
@@ -132,7 +133,7 @@ function textFormat(tool: BoundTool, name: string, schema: unknown): StructuralF
   if (tool.strict && loose.length > 0) {
     throw new GrammarError(
       'unsupported_schema',
-      `This model writes texts of arguments bare, so '${loose[0]}' cannot be kept for '${name}' of the strict tool '${tool.name}'. Leave it out, or leave out strict.`,
+      `This model writes string arguments without quotes, so '${loose[0]}' cannot be enforced for '${name}' of the strict tool '${tool.name}'. Omit it, or omit strict.`,
       { path: `/properties/${name}/${loose[0]}` },
     );
   }
@@ -151,23 +152,23 @@ function isReadable(pattern: string): boolean {
 const isAnyObject = (schema: Schema): boolean =>
   schema['properties'] === undefined && schema['additionalProperties'] !== false;
 
-/** A part of a schema, with what its references point to. */
+/** A subschema together with the definitions of the root schema, which its references point to. */
 function withDefinitions(schema: unknown, root: Schema): unknown {
   if (typeof schema !== 'object' || schema === null) return schema;
   const definitions = ['$defs', 'definitions'].filter((key) => key in root).map((key) => [key, root[key]]);
   return { ...Object.fromEntries(definitions), ...schema };
 }
 
-/** How the arguments of a call are written one after the other. */
+/** The syntax of a list of arguments. */
 export interface ArgumentForm {
   readonly assign: string;
   readonly separator: string;
-  /** Any arguments. */
+  /** The format of arbitrary arguments. */
   readonly any: StructuralFormat;
   value(schema: unknown, place: { tool: BoundTool; name: string }): StructuralFormat;
 }
 
-/** Arguments with separators: the required ones in the schema's order, then others. */
+/** The format of separated arguments: the required ones in the schema's order, then the others. */
 export function argumentsFormat(tool: BoundTool, form: ArgumentForm): StructuralFormat {
   if (isAnyObject(tool.schema)) return form.any;
   const properties = (tool.schema['properties'] ?? {}) as Readonly<Record<string, unknown>>;
@@ -192,7 +193,7 @@ export function argumentsFormat(tool: BoundTool, form: ArgumentForm): Structural
   return { type: 'sequence', elements };
 }
 
-/** What can be said of a value that is not written as JSON: one of some, of a simple type, or anything. */
+/** Classifies the schema of a value that is not written as JSON: an `enum` of strings, a simple type, or other. */
 export function simpleKind(schema: unknown): { texts: readonly string[] } | 'text' | 'boolean' | 'other' {
   const types = typesOf(schema);
   const bounds = (typeof schema === 'object' && schema !== null ? schema : {}) as Schema;

@@ -2,7 +2,7 @@ import type { StructuralFormat, StructuralTag } from '../../grammar/types.ts';
 import type { Sink } from '../parser/sink.ts';
 import type { Reading, Source } from '../parser/source.ts';
 
-/** A tool whose calls are to be bound. */
+/** A tool whose calls the grammar constrains. */
 export interface BoundTool {
   readonly name: string;
   readonly schema: Readonly<Record<string, unknown>>;
@@ -12,58 +12,60 @@ export interface BoundTool {
 export interface WrittenCall {
   readonly id: string;
   readonly name: string;
-  /** JSON of an object. */
+  /** A JSON object as text. */
   readonly arguments: string;
 }
 
-/** How an answer with calls is bound. */
+/** The grammar of answers with calls. */
 export interface CallGrammar {
-  /** Texts after which a call must follow; none: only a call at the very beginning is told from text. */
+  /** Texts that must be followed by a call; without them, a call is recognized only at the start of the answer. */
   readonly triggers: readonly string[];
-  /** Around all calls of an answer. */
+  /** Texts around all calls of an answer. */
   readonly block?: { readonly begin: string; readonly end: string };
-  /** Between two calls. */
+  /** Text between two calls. */
   readonly separator: string;
   readonly call: (tool: BoundTool) => StructuralTag;
 }
 
-/** What a trial of the template shows. */
+/** What identifies the tool call format of a template. */
 export interface StyleEvidence {
   readonly source: string;
-  /** A call of `probe_tool` with the argument `probe_key` = `probe value`, as the template writes it; empty: it does not. */
+  /**
+   * The template's rendering of a call of `probe_tool` with `probe_key` = `probe value`; empty if it renders no calls.
+   */
   readonly call: string;
 }
 
-/** A model family's way of writing calls. */
+/** The tool call format of a model family: detection, parser, serializer and grammar. */
 export interface ToolStyle {
   readonly name: string;
-  /** Whether a template teaches this style. */
+  /** Whether a template uses this format. */
   isTaught(evidence: StyleEvidence): boolean;
-  /** Texts that begin calls. */
+  /** Texts that start calls. */
   readonly triggers: readonly string[];
-  /** Texts that begin calls at the very beginning of an answer only. */
+  /** Texts that start calls only at the start of an answer. */
   readonly opening?: readonly string[];
-  /** Further texts that the parser must see. */
+  /** Other texts that the parser needs. */
   readonly markers?: readonly string[];
   /**
-   * Reads one or several calls; their trigger comes next.
-   * @returns whether it was well formed; else what was held is content
+   * Reads one or several calls, starting at their trigger.
+   * @returns whether they are well formed; otherwise the held text is content
    */
   readonly read?: (source: Source, sink: Sink) => Reading<boolean>;
   /**
-   * Instead, where the whole answer is made of addressed parts, tools or none.
-   * @param continues the answer begins within a part
+   * Reads the whole answer instead, in formats whose answers consist of addressed parts even without tools.
+   * @param isContinuation whether the answer starts inside a part
    */
   readonly readAnswer?: (source: Source, sink: Sink, continues: boolean) => Reading<void>;
-  /** Past calls as the model would write them, for templates that leave them out. */
+  /** Writes past calls as the model would, for templates that do not render calls. */
   readonly write?: (calls: readonly WrittenCall[]) => string;
-  /** What stands before an answer to the user, where that must be said. */
+  /** Text before an answer to the user, in formats that require one. */
   readonly answerBegin?: string;
-  /** Undefined: calls of this style cannot be bound. */
+  /** Undefined when calls of this format cannot be constrained. */
   readonly grammar?: CallGrammar;
 }
 
-/** `{ "name": ..., "arguments": {...} }` and the like, bound to a tool. */
+/** The format of a call object such as `{ "name": ..., "arguments": {...} }` for one tool. */
 export const callObject = (
   tool: BoundTool,
   around: { begin?: string; end?: string; nameKey?: string; argumentsKey?: string } = {},
@@ -77,7 +79,7 @@ export const callObject = (
   };
 };
 
-/** A tool's arguments as JSON: its own schema, or any object where that cannot be kept and is not strict. */
+/** JSON arguments that match the tool's schema; any object if it cannot be enforced and the tool is not strict. */
 export const argumentsOf = (tool: BoundTool): StructuralFormat => ({
   type: 'json_schema',
   json_schema: tool.schema,

@@ -4,7 +4,7 @@ import type { Reading, Source } from '../parser/source.ts';
 import { ObjectWriter, parametersFormat, readTextValue } from './parameters.ts';
 import type { ToolStyle } from './style.ts';
 
-/** `<function=name><parameter=key>value</parameter></function>` within a tag. */
+/** `<function=name><parameter=key>value</parameter></function>` inside a tag. */
 const functionTags = (name: string, open: string, close: string, newline: string): ToolStyle => ({
   name,
   isTaught: ({ call }) => new RegExp(`${open}\\s*<function=probe_tool>`).test(call),
@@ -115,12 +115,12 @@ function* readPairs(source: Source, sink: Sink, tool: string, writer: ObjectWrit
 }
 
 const dsml = '｜DSML｜';
-/** Names of the element around all calls; each model is taught one, and may write the other. */
+/** Names of the element around all calls. Each model is trained on one and may write the other. */
 const dsmlBlocks = ['tool_calls', 'function_calls'] as const;
 const dsmlBegins = dsmlBlocks.map((block) => `<${dsml}${block}>`);
 const dsmlEnds = dsmlBlocks.map((block) => `</${dsml}${block}>`);
 
-/** `<｜DSML｜invoke name="...">` with parameters that say whether they are text. */
+/** `<｜DSML｜invoke name="...">` with parameters that declare whether they are strings. */
 const deepSeekInvocations = (name: string, block: (typeof dsmlBlocks)[number]): ToolStyle => ({
   name,
   isTaught: ({ call }) =>
@@ -165,7 +165,7 @@ export const deepSeekMarkup = deepSeekInvocations('deepseek-markup', 'tool_calls
 /** DeepSeek V3.2. */
 export const deepSeekFunctions = deepSeekInvocations('deepseek-functions', 'function_calls');
 
-/** Parameters, or instead of them one object of arguments, as V3.2 sometimes writes it. */
+/** Reads parameters, or one object of arguments, which V3.2 sometimes writes instead. */
 function* readInvocation(source: Source, sink: Sink, tool: string): Reading<boolean> {
   source.hold();
   yield* source.space();

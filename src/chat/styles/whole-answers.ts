@@ -5,7 +5,7 @@ import { argumentsOf, type ToolStyle } from './style.ts';
 
 const harmonyEnds = ['<|end|>', '<|call|>', '<|return|>', '<|start|>'];
 
-/** gpt-oss: messages on channels; a call is one that is addressed to a tool. */
+/** gpt-oss: messages on channels. A call is a message that is addressed to a tool. */
 export const harmony: ToolStyle = {
   name: 'harmony',
   isTaught: ({ source }) => source.includes('<|channel|>') && source.includes('<|message|>'),
@@ -25,7 +25,7 @@ export const harmony: ToolStyle = {
   },
 };
 
-/** Reads an answer in gpt-oss's format; one that goes on within its last message begins with that one's text. */
+/** Reads an answer in gpt-oss's format. A continuation starts with the rest of the last message's text. */
 function* readHarmony(source: Source, sink: Sink, continues: boolean): Reading<void> {
   if (continues) yield* readMessage(source, (text) => sink.content(text));
   while ((yield* source.peek()) !== '') {
@@ -35,7 +35,7 @@ function* readHarmony(source: Source, sink: Sink, continues: boolean): Reading<v
     const header: string[] = [];
     const message = yield* source.until(['<|message|>', '<|end|>'], (text) => header.push(text));
     if (message !== '<|message|>') {
-      // No message: what stands here is text.
+      // Not a message, so the text is content.
       sink.content(source.held());
       source.release();
       if (message) source.skip(message.length);
@@ -70,7 +70,7 @@ function* opensObject(source: Source): Reading<boolean> {
   return (yield* source.peek()) === '{';
 }
 
-/** Functionary 3.2: `>>>recipient` and a line break before each part; `all` is the user. */
+/** Functionary 3.2: each part starts with `>>>recipient` and a line break; the recipient `all` is the user. */
 export const functionary: ToolStyle = {
   name: 'functionary',
   isTaught: ({ source }) => source.includes('>>>${recipient}') || source.includes('>>>all'),
@@ -85,7 +85,7 @@ export const functionary: ToolStyle = {
   },
 };
 
-/** Reads an answer in Functionary's format; the prompt ends in the first `>>>`. */
+/** Reads an answer in Functionary's format. The prompt ends with the first `>>>`. */
 function* readFunctionary(source: Source, sink: Sink, continues: boolean): Reading<void> {
   if (continues) yield* source.until(['>>>'], (text) => sink.content(text));
   source.hold();
@@ -101,7 +101,7 @@ function* readFunctionary(source: Source, sink: Sink, continues: boolean): Readi
       sink.content(source.held());
     }
     source.release();
-    // What follows a call, or is none, is content up to the next part.
+    // Text after a call, or text that is not a call, is content up to the next part.
     yield* source.until(['>>>'], (text) => sink.content(text));
     source.hold();
   }

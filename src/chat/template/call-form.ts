@@ -13,7 +13,7 @@ const forms: readonly CallForm[] = [true, false].flatMap((together) =>
   ),
 );
 
-/** The form in which a template writes calls, their arguments and results without loss; undefined: in none. */
+/** Finds the message shape in which a template renders calls, arguments and results without loss; undefined if none. */
 export function findCallForm(template: ChatTemplate): CallForm | undefined {
   const found = forms.find((form) => writesCalls(template, form));
   if (!found) return undefined;
@@ -29,7 +29,7 @@ export function findCallForm(template: ChatTemplate): CallForm | undefined {
 function writesCalls(template: ChatTemplate, form: CallForm): boolean {
   const rendered = tried(template, probeMessages(form), { tools: [probeTool] });
   if (rendered === undefined) return false;
-  // Descriptions of the tools may be written in any way.
+  // Check only the conversation: tool descriptions may be rendered in any way.
   const written = rendered.slice(rendered.indexOf(probe.question), rendered.indexOf(probe.answer));
   if (/\\"probe_key|\[object |\{'probe_key'/.test(written)) return false;
   const [firstValue, secondValue] = probe.values;
@@ -40,7 +40,7 @@ function writesCalls(template: ChatTemplate, form: CallForm): boolean {
   return inOrder(rendered, [probe.question, ...calls, probe.answer, probe.lastQuestion]);
 }
 
-/** Some templates write an empty turn of its own for empty content, and nothing for none. */
+/** Prefers null over empty content when it renders shorter: some templates write an extra empty turn for ''. */
 function quieter(template: ChatTemplate, form: CallForm): CallForm {
   const without: CallForm = { ...form, noContent: null };
   if (form.noContent === null || !writesCalls(template, without)) return form;

@@ -7,7 +7,7 @@ import { type CallForm, inOrder, probe, probeMessages, probeTool, tried } from '
 import { reasoningOf } from './reasoning.ts';
 import { reads } from './thinking.ts';
 
-/** What a template can do, found by trying it out; each finding is made when it is first asked for. */
+/** The capabilities of a template, found by test renderings. Each is determined on first use. */
 export class TemplateFacts {
   readonly template: ChatTemplate;
   readonly reasoning: ReasoningMarks | undefined;
@@ -22,19 +22,19 @@ export class TemplateFacts {
     this.reasoning = reasoningOf(template.source);
   }
 
-  /** The way of writing calls that the template teaches, or that we teach where it teaches none. */
+  /** The tool call format that the template uses, or the default one (Hermes) when it uses none. */
   get style(): ToolStyle {
     this.#style ??= this.#findStyle();
     return this.#style;
   }
 
-  /** Undefined: the template does not write past calls. */
+  /** Undefined when the template does not render past calls. */
   get callForm(): CallForm | undefined {
     this.#callForm ??= { found: findCallForm(this.template) };
     return this.#callForm.found;
   }
 
-  /** Whether results may have a role of their own where calls are written as text. */
+  /** Whether the template renders messages with the tool role when calls are written as text. */
   get takesResults(): boolean {
     this.#results ??= inOrder(
       tried(
@@ -52,7 +52,7 @@ export class TemplateFacts {
     return this.#results;
   }
 
-  /** Where instructions may stand: as the first message, several there, and later on. */
+  /** Where the template renders system messages: as the first message, several of them there, and later. */
   get systems(): { first: boolean; several: boolean; later: boolean } {
     const system = { role: 'system', content: probe.system };
     const more = { role: 'system', content: probe.laterSystem };
@@ -72,18 +72,18 @@ export class TemplateFacts {
     return this.#systems;
   }
 
-  /** Some templates refuse degrees of reasoning that they do not know. */
+  /** Whether the template renders with a `reasoning_effort`; some reject values that they do not know. */
   acceptsEffort(effort: string): boolean {
     const messages = [{ role: 'user', content: probe.question }];
     return tried(this.template, messages, { variables: { reasoning_effort: effort } }) !== undefined;
   }
 
-  /** Templates for conversations with tools may refuse all others. */
+  /** Tries without tools and then with tools, because some templates render only conversations with tools. */
   #try(messages: readonly ChatMessage[]): string | undefined {
     return tried(this.template, messages) ?? tried(this.template, messages, { tools: [probeTool] });
   }
 
-  /** How the template is shown tools; undefined: it leaves them out. */
+  /** The variable from which the template renders tools; undefined when it does not render them. */
   get toolVariable(): ToolVariable | undefined {
     this.#toolVariable ??= { found: toolVariables.find((variable) => this.#shows(variable)) };
     return this.#toolVariable.found;
@@ -103,24 +103,24 @@ export class TemplateFacts {
     const from = rendered.indexOf(probe.question) + probe.question.length;
     const call = form ? rendered.slice(from, rendered.indexOf(probe.results[0])) : '';
     const style = styleOf({ source: template.source, call });
-    // What is neither written by the template nor by the style can be read in no conversation.
+    // A format that neither the template nor we can render cannot be used in a conversation.
     const shown = form !== undefined && this.toolVariable !== undefined;
     return style && (shown || style.write) ? style : hermes;
   }
 }
 
-/** Names of the variable in which templates look for tools. */
+/** Names of the variable from which templates read tools. */
 const toolVariables = ['tools', 'xml_tools', 'functions'] as const;
 export type ToolVariable = (typeof toolVariables)[number];
 
-/** Tools as a template wants them. */
+/** Converts tools to the input of a template that reads them from `variable`. */
 export function toolsAs(
   variable: ToolVariable,
   tools: readonly (typeof probeTool | { function: unknown })[],
 ): { tools?: readonly unknown[]; variables?: Readonly<Record<string, unknown>> } {
   if (variable === 'tools') return { tools };
   const functions = tools.map((tool) => tool.function);
-  // SmolLM3 writes each as a text, FireFunction all of them.
+  // SmolLM3 expects a list of JSON texts, FireFunction one JSON text.
   if (variable === 'xml_tools') return { variables: { xml_tools: functions.map((one) => jsonText(one)) } };
   return { variables: { functions: JSON.stringify(functions, undefined, 4) } };
 }

@@ -1,7 +1,7 @@
 import type { ChatMessage, ChatTemplate } from '../../engine/index.ts';
 import { standingVariables } from './thinking.ts';
 
-/** The conversation that templates are tried out with; no template writes these texts of its own accord. */
+/** Texts of the conversation for test renderings. No template contains them itself. */
 export const probe = {
   system: 'probe system 71',
   laterSystem: 'probe instruction 72',
@@ -27,16 +27,18 @@ export const probeTool = {
   },
 };
 
-/** How messages with calls are given to a template. */
+/** How assistant messages with calls are passed to a template. */
 export interface CallForm {
   readonly arguments: 'object' | 'text';
-  /** What stands for no content. */
+  /** The value for no content. */
   readonly noContent: '' | null;
-  /** All calls of a message together, or each directly before its result. */
+  /** Whether all calls are in one message; otherwise each call has a message, followed by its result. */
   readonly together: boolean;
-  /** Ids of nine letters and digits only. */
+  /** Whether ids must have nine letters and digits. */
   readonly shortIds: boolean;
-  /** Content in the message of the calls, or in one before it; or it is lost, for the calls are what counts. */
+  /**
+   * Content is in the message of the calls, in a message before it, or dropped because the template cannot render it.
+   */
   readonly content: 'same' | 'before' | 'lost';
 }
 
@@ -77,7 +79,7 @@ export const probeMessages = (form: CallForm, { saying = '', id = 'abcdef12' } =
   ];
 };
 
-/** What a template makes of a conversation; undefined: it refuses it. */
+/** Renders a conversation; undefined when the template rejects it. */
 export function tried(
   template: ChatTemplate,
   messages: readonly ChatMessage[],
@@ -91,7 +93,7 @@ export function tried(
   }
 }
 
-/** Whether texts stand in a rendering in this order. */
+/** Whether a rendering contains the texts in this order. */
 export function inOrder(rendered: string | undefined, texts: readonly string[]): boolean {
   if (rendered === undefined) return false;
   let at = 0;

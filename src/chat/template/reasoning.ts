@@ -1,7 +1,7 @@
 import type { ReasoningMarks } from '../parser/answer.ts';
 
 interface ReasoningFormat extends ReasoningMarks {
-  /** Texts of which a template has one. */
+  /** A template that contains one of these texts uses this format. */
   readonly telltales: readonly string[];
 }
 
@@ -29,14 +29,14 @@ const formats: readonly ReasoningFormat[] = [
   { telltales: ['<think>', '</think>'], open: ['<think>\n', '<think>'], close: ['</think>'] },
 ];
 
-/** How a template's model marks its reasoning; undefined: it is not known to reason. */
+/** The reasoning delimiters of a template's model; undefined when the model is not known to reason. */
 export const reasoningOf = (source: string): ReasoningMarks | undefined =>
   formats.find(({ telltales }) => telltales.some((text) => source.includes(text)));
 
-/** Where a prompt leaves reasoning: an answer begins within it, may begin with it, or comes after it. */
+/** Whether an answer starts inside reasoning, may start with reasoning, or comes after it. */
 export type ReasoningPlace = 'within' | 'before' | 'after';
 
-/** @param written what of the answer the prompt holds already */
+/** @param continuedText the start of the answer that is already in the prompt */
 export function reasoningPlace(
   marks: ReasoningMarks | undefined,
   prompt: string,
@@ -52,7 +52,7 @@ export function reasoningPlace(
   return open.some((text) => end.endsWith(text.trimEnd())) ? 'within' : 'before';
 }
 
-/** Past answers that clients send back with their reasoning in front. */
+/** Splits a past answer that a client sent with its reasoning at the start; undefined when it has none. */
 export function splitReasoning(
   text: string,
   { open, close }: ReasoningMarks,

@@ -1,15 +1,15 @@
 import type { Thinking } from '../types.ts';
 
-/** Whether a template's code, and not a text in it, names a variable. */
+/** Whether a template uses a variable in its code, not only in its text. */
 export const reads = (source: string, variable: string): boolean =>
   new RegExp(`\\{[%{](?:(?![%}]\\}).)*\\b${variable}\\b`, 's').test(source);
 
-/** Names of a degree, the wire's own first. */
+/** Names of an effort level in templates, the API's own name first. */
 const degrees = { low: ['low', 'minimal'], medium: ['medium'], high: ['high', 'xhigh', 'max'] } as const;
 
 /**
- * What a wish about thinking means in a template's own variables.
- * @param accepts whether the template renders with a degree: some know few
+ * Converts the requested reasoning effort to template variables.
+ * @param isAccepted whether the template renders with an effort name; some support only a few
  */
 export function thinkingVariables(
   source: string,
@@ -23,7 +23,7 @@ export function thinkingVariables(
     if (reads(source, name)) variables[name] = wanted;
   }
   if (reads(source, 'reasoning_effort') && thinking !== true) {
-    // The least that the template knows, where nothing turns it off.
+    // Without a way to disable reasoning, use the lowest effort that the template supports.
     const none = /['"]none['"]/.test(source) ? ['none'] : [];
     const wishes = thinking === false ? [...none, ...degrees.low] : degrees[thinking];
     const effort = wishes.find(accepts);
@@ -32,7 +32,7 @@ export function thinkingVariables(
   return variables;
 }
 
-/** Variables without which a template knows no conversation; FireFunction's wants its tools and the day so. */
+/** Variables that a template requires in every conversation; FireFunction's needs `functions` and `datetime`. */
 export const standingVariables = (source: string): Readonly<Record<string, unknown>> =>
   reads(source, 'functions') && reads(source, 'datetime')
     ? { functions: '[]', datetime: new Date().toISOString().slice(0, 10) }

@@ -1,17 +1,20 @@
 import { ModelFileError } from './model-file.ts';
 
-/** Whether a name with slashes stays inside its folder. */
+/**
+ * Whether a relative path stays inside its folder: no empty, `.` or `..` segment, no backslash, no control character.
+ */
 export const isFileName = (name: string): boolean =>
   name.split('/').every((part) => part !== '' && part !== '.' && part !== '..' && !/[\\\p{Cc}]/u.test(part));
 
 /**
- * Refuses a name that leads out of the folder of a model, or to nothing: an index or a manifest may name anything.
- * @param place the model's files, for the message
+ * Rejects a file name that leads out of the model's folder. Indexes and manifests are untrusted and may name anything.
+ * @param modelName names the model in the error message
+ * @throws ModelFileError `corrupt`
  */
 export const checkFileName = (place: string, name: string): void => {
   if (isFileName(name)) return;
   throw new ModelFileError(
     'corrupt',
-    `${place}: '${name}' is no name of a file in the model's folder; the file that names it is corrupt`,
+    `${place}: '${name}' is not the name of a file in the model's folder; the file that lists it is corrupt`,
   );
 };

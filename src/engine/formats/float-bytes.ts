@@ -1,10 +1,12 @@
-/** Values of unquantised tensors. Typed arrays take them as they are: little-endian, as every machine with WebGPU. */
+/**
+ * Element types of unquantized tensors. Typed arrays read the bytes directly: files and WebGPU hosts are little-endian.
+ */
 export type FloatType = 'F32' | 'F16' | 'BF16';
 
 export const isFloatType = (type: string): type is FloatType =>
   type === 'F32' || type === 'F16' || type === 'BF16';
 
-/** Every f16 as f32 bits: looking up is several times as fast as converting. Made at the first use. */
+/** The f32 bits of every f16 value, built on first use. A lookup is several times faster than a conversion. */
 let f16Table: Uint32Array | undefined;
 
 const tableOfF16 = (): Uint32Array => {
@@ -15,8 +17,9 @@ const tableOfF16 = (): Uint32Array => {
 };
 
 /**
- * @param bytes of any alignment
- * @param into as many values as there are
+ * Decodes raw tensor bytes to f32.
+ * @param bytes may have any alignment
+ * @param into its length is the number of values to decode
  */
 export const decodeFloats = (type: FloatType, bytes: Uint8Array, into: Float32Array): void => {
   if (type === 'F32') {

@@ -1,35 +1,35 @@
 import { type HeaderReader, shown } from './header-reader.ts';
 import type { Metadata, MetadataArray, MetadataScalar } from './model-file.ts';
 
-/** Type numbers of metadata values. */
+/** GGUF type numbers of metadata values. */
 const stringType = 8;
 const arrayType = 9;
 const booleanType = 7;
-/** Arrays of arrays exist on paper only; deeper than this, or more of them in a file, is corruption. */
+/** Real files have no nested arrays. Deeper nesting, or more arrays in one file, means that the file is corrupt. */
 const deepestArray = 3;
 const mostArrays = 1 << 16;
-/** Far more than any model has; each takes many times its bytes in memory. */
+/** Far more than any model has. An entry takes many times its file size in memory. */
 const mostEntries = 1 << 20;
-/** A string is its length alone at the least, an array its type and length. */
+/** An empty string is its length field; an empty array is its type and length fields. */
 const leastStringBytes = 8;
 const leastArrayBytes = 12;
-/** Key length, a one-letter key, the type, a one-byte value. */
+/** Key length, a one-byte key, the type, a one-byte value. */
 const leastEntryBytes = 14;
 
 interface NumberType {
   readonly bytes: number;
   readonly read: (reader: HeaderReader) => number | bigint | boolean;
-  /** A typed array over `buffer`. Absent for booleans, which have none. */
+  /** Creates a typed array over `buffer`. Absent for booleans, which have no typed array. */
   readonly array?: (buffer: ArrayBuffer) => MetadataArray;
 }
 
-/** 64-bit values become plain numbers where they fit exactly. */
+/** Converts a 64-bit value to a number where that is exact. */
 const narrow = (value: bigint): number | bigint => {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;
 };
 
-// The typed arrays take the file's bytes as they are: both are little-endian on every machine that WebGPU runs on.
+// Typed arrays read the file's bytes directly: both are little-endian on every host that WebGPU runs on.
 const numberTypes: ReadonlyMap<number, NumberType> = new Map<number, NumberType>([
   [0, { bytes: 1, read: (reader) => reader.u8(), array: (buffer) => new Uint8Array(buffer) }],
   [1, { bytes: 1, read: (reader) => reader.i8(), array: (buffer) => new Int8Array(buffer) }],
@@ -50,13 +50,16 @@ const unknownType = (reader: HeaderReader, type: number, what: string): Error =>
     `${what} has the unknown value type ${type}; the file is corrupt or newer than this reader`,
   );
 
-/** The key-value section, `count` entries long. */
+/**
+ * Reads the key-value section, which has `count` entries.
+ * @throws ModelFileError `corrupt` or `truncated`
+ */
 export const readMetadata = async (reader: HeaderReader, count: number): Promise<Metadata> => {
   reader.expect(count * leastEntryBytes, `the list of ${shown(count)} metadata entries`);
   if (count > mostEntries) {
     throw reader.fail(
       'corrupt',
-      `${count} metadata entries are more than any model has; the file is corrupt`,
+      `${count} metadata entries are too many (at most ${mostEntries}); the file is corrupt`,
     );
   }
   const budget: Budget = { arrays: mostArrays };
@@ -65,14 +68,14 @@ export const readMetadata = async (reader: HeaderReader, count: number): Promise
     const key = await reader.text(`the key of metadata entry ${index}`);
     const what = `metadata '${key}'`;
     if (key === '') throw reader.fail('corrupt', `metadata entry ${index} has no key; the file is corrupt`);
-    if (metadata.has(key)) throw reader.fail('corrupt', `${what} is there twice; the file is corrupt`);
+    if (metadata.has(key)) throw reader.fail('corrupt', `${what} occurs twice; the file is corrupt`);
     await reader.ensure(4, what);
     metadata.set(key, await readValue(reader, reader.u32(), what, budget));
   }
   return metadata;
 };
 
-/** How many arrays within arrays may still come. */
+/** How many nested arrays the rest of the file may have. */
 interface Budget {
   arrays: number;
 }
@@ -108,7 +111,10 @@ const readArray = async (
     reader.expect(count * leastArrayBytes, where);
     budget.arrays -= count;
     if (budget.arrays < 0) {
-      throw reader.fail('corrupt', `${where} has more arrays in it than any file; the file is corrupt`);
+      throw reader.fail(
+        'corrupt',
+        `${where} makes more than ${mostArrays} nested arrays; the file is corrupt`,
+      );
     }
     const arrays: MetadataArray[] = [];
     for (let index = 0; index < count; index++) {

@@ -1,7 +1,7 @@
-/** Files that only look like models: image projectors belong to one, importance matrices are made of one. */
+/** GGUF files that are not models: image projectors and importance matrices. */
 const noModel = /mmproj|imatrix/i;
 
-/** Whether a path's file is a GGUF model by its name; what the folders above are called says nothing. */
+/** Whether the file name of a path looks like a GGUF model. Folder names are ignored. */
 export const isGgufModel = (path: string): boolean => {
   const name = path.slice(path.lastIndexOf('/') + 1);
   return /\.gguf$/i.test(name) && !noModel.test(name);

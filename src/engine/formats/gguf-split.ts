@@ -4,20 +4,21 @@ import { type Metadata, ModelFileError, type TensorInfo } from './model-file.ts'
 import { partNames, type SplitName, splitNameOf } from './split-name.ts';
 import { inWaves } from './waves.ts';
 
-/** One file: the whole model, or a part of a split one. */
+/** One GGUF file: a whole model, or one part of a split model. */
 export interface GgufPart {
   readonly source: ByteSource;
   readonly metadata: Metadata;
-  /** Offsets are of this file. */
+  /** Tensor offsets are relative to this file. */
   readonly tensors: ReadonlyMap<string, TensorInfo>;
 }
 
 type Parts = readonly [GgufPart, ...GgufPart[]];
 
 /**
- * All parts of the set that a file belongs to, in order, checked to be one set; the file alone when it is no part.
- * @param named the part that was opened, called `entry`
- * @param open gives another part by its name; undefined when there is none
+ * Opens all parts of the split model that a file belongs to and checks that they belong together.
+ * @param entryPart the file that is already open; its name is `entry`
+ * @param open opens another part by name; undefined when the file does not exist
+ * @returns all parts in order; only `entryPart` when the model is not split
  * @throws ModelFileError `split`
  */
 export const wholeSet = async (
@@ -25,7 +26,7 @@ export const wholeSet = async (
   entry: string,
   open: (name: string) => Promise<GgufPart | undefined>,
 ): Promise<Parts> => {
-  // Files that were merged from parts say 0.
+  // Files that were merged from parts have split.count 0.
   const count = named.metadata.get('split.count') || 1;
   const name = splitNameOf(entry);
   if (count === 1 && (name === undefined || name.count === 1)) return [named];
@@ -36,11 +37,11 @@ export const wholeSet = async (
     const part = Number(named.metadata.get('split.no')) + 1;
     throw fail(
       named,
-      `this is part ${part} of ${String(count)} of a split model, and the other parts are found by their names; ` +
-        `name the files as they came, like model-00001-of-${String(count).padStart(5, '0')}.gguf`,
+      `this is part ${part} of ${String(count)} of a split model, and the other parts cannot be found by this file name; ` +
+        `use the original file names, such as model-00001-of-${String(count).padStart(5, '0')}.gguf`,
     );
   }
-  // Before as many files are opened as a name may claim.
+  // Check first: a wrong file name may claim any number of parts, and each would be opened.
   checkNumbers(named, name);
   const names = partNames(name);
   const found = await inWaves(names, async (one) => (one === entry ? named : open(one)));
@@ -60,18 +61,18 @@ export const wholeSet = async (
   return set;
 };
 
-/** What the part says of itself against what its name says. */
+/** Checks the part number and count in a file's metadata against those in its name. */
 const checkNumbers = (part: GgufPart, { part: number, count }: SplitName): void => {
   const says = { no: part.metadata.get('split.no'), count: part.metadata.get('split.count') };
   if (says.no === number - 1 && says.count === count) return;
   const words =
     says.count === undefined
-      ? 'it is a whole file by its metadata'
+      ? 'its metadata says that it is a whole file'
       : `its metadata says part ${Number(says.no) + 1} of ${String(says.count)}`;
   throw fail(
     part,
-    `it is named as part ${number} of ${count} of a split model, but ${words}; it was renamed or belongs to another model, ` +
-      'get the files as they were published',
+    `the file name says part ${number} of ${count} of a split model, but ${words}; it was renamed or belongs to another model. ` +
+      'Download the files again and keep their names',
   );
 };
 
@@ -83,10 +84,10 @@ const checkOneModel = (parts: Parts): void => {
   for (const part of parts) {
     for (const key of ['split.tensors.count', 'general.architecture', 'general.name']) {
       const says = part.metadata.get(key);
-      // Parts after the first usually carry the split numbers alone.
+      // Parts after the first usually have only the split.* keys.
       if (says !== undefined && says !== first.metadata.get(key)) {
         problems.push(
-          `${part.source.name} has ${key} ${String(says)}, the first part ${String(first.metadata.get(key) ?? 'none')}`,
+          `${part.source.name} has ${key} ${String(says)}, but the first part has ${String(first.metadata.get(key) ?? 'none')}`,
         );
       }
     }
@@ -97,12 +98,12 @@ const checkOneModel = (parts: Parts): void => {
     }
   }
   if (total !== undefined && total !== owners.size) {
-    problems.push(`the parts hold ${owners.size} tensors together, the first says ${String(total)}`);
+    problems.push(`the parts have ${owners.size} tensors in total, but the first part says ${String(total)}`);
   }
   if (problems.length === 0) return;
   throw fail(
     first,
-    `the parts are not of one model: ${few(problems, '; ')}; get all parts of one model again`,
+    `the parts do not belong to one model: ${few(problems, '; ')}; download all parts of the model again`,
   );
 };
 

@@ -2,10 +2,10 @@ import { ggufTensorTypes, ggufTypeName } from './gguf-types.ts';
 import { type HeaderReader, shown } from './header-reader.ts';
 import { type MetadataArray, type MetadataScalar, type TensorInfo, tensorTypes } from './model-file.ts';
 
-/** Name length, dimension count, one dimension, type, offset. */
+/** Fields of the shortest entry: name length, dimension count, one dimension, type, offset. */
 const leastEntryBytes = 8 + 4 + 8 + 4 + 8;
 const mostDimensions = 4;
-/** Far more than any model has; each takes many times its bytes in memory. */
+/** Far more than any model has. An entry takes many times its file size in memory. */
 const mostTensors = 1 << 20;
 
 interface Entry {
@@ -13,11 +13,14 @@ interface Entry {
   /** Outermost first. */
   readonly shape: readonly number[];
   readonly type: number;
-  /** From the beginning of the data section. */
+  /** Byte offset from the start of the data section. */
   readonly offset: number;
 }
 
-/** The tensor table and the checks that every tensor lies whole, aligned and alone in the file. */
+/**
+ * Reads the tensor table and checks that every tensor is inside the file, aligned, and overlaps no other.
+ * @throws ModelFileError `corrupt`, `truncated` or `unsupported_type`
+ */
 export const readTensorTable = async (
   reader: HeaderReader,
   file: { count: number; alignment: MetadataScalar | MetadataArray; fileBytes: number },
@@ -26,7 +29,10 @@ export const readTensorTable = async (
   const alignment = checkAlignment(reader, file.alignment);
   reader.expect(count * leastEntryBytes, `the table of ${shown(count)} tensors`);
   if (count > mostTensors) {
-    throw reader.fail('corrupt', `${count} tensors are more than any model has; the file is corrupt`);
+    throw reader.fail(
+      'corrupt',
+      `${count} tensors are too many (at most ${mostTensors}); the file is corrupt`,
+    );
   }
   const entries: Entry[] = [];
   for (let index = 0; index < count; index++) entries.push(await readEntry(reader, index));
@@ -36,7 +42,7 @@ export const readTensorTable = async (
   const tensors = new Map<string, TensorInfo>();
   for (const entry of entries) {
     if (tensors.has(entry.name)) {
-      throw reader.fail('corrupt', `tensor '${entry.name}' is there twice; the file is corrupt`);
+      throw reader.fail('corrupt', `tensor '${entry.name}' occurs twice; the file is corrupt`);
     }
     tensors.set(entry.name, place(reader, entry, { dataStart, alignment }));
   }
@@ -45,7 +51,7 @@ export const readTensorTable = async (
 };
 
 const checkAlignment = (reader: HeaderReader, value: MetadataScalar | MetadataArray): number => {
-  // A power of two, as GGUF's own reader demands.
+  // GGUF's reference reader requires a power of two.
   if (typeof value !== 'number' || !(value >= 1 && value <= 1 << 30) || (value & (value - 1)) !== 0) {
     throw reader.fail(
       'corrupt',
@@ -64,7 +70,7 @@ const readEntry = async (reader: HeaderReader, index: number): Promise<Entry> =>
   if (dimensions < 1 || dimensions > mostDimensions) {
     throw reader.fail(
       'corrupt',
-      `${what} has ${dimensions} dimensions (1 to ${mostDimensions} are possible); the file is corrupt`,
+      `${what} has ${dimensions} dimensions (expected 1 to ${mostDimensions}); the file is corrupt`,
     );
   }
   await reader.ensure(dimensions * 8 + 12, what);
@@ -75,11 +81,11 @@ const readEntry = async (reader: HeaderReader, index: number): Promise<Entry> =>
     elements *= extent;
     shape.unshift(extent);
   }
-  // NaN, from nothing times infinity, fails both.
+  // 0 * Infinity is NaN, which fails both comparisons.
   if (!(elements >= 1 && elements <= Number.MAX_SAFE_INTEGER)) {
     throw reader.fail(
       'corrupt',
-      `${what} has the impossible shape [${shape.map(shown).join(', ')}]; the file is corrupt`,
+      `${what} has the invalid shape [${shape.map(shown).join(', ')}]; the file is corrupt`,
     );
   }
   const type = reader.u32();
@@ -90,11 +96,11 @@ const refuseOtherTypes = (reader: HeaderReader, entries: readonly Entry[]): void
   const others = entries.filter(({ type }) => !ggufTensorTypes.has(type));
   const [first] = others;
   if (!first) return;
-  const more = others.length > 1 ? ` (and ${others.length - 1} more like it)` : '';
+  const more = others.length > 1 ? ` (and ${others.length - 1} more)` : '';
   const supported = [...ggufTensorTypes.values()].join(', ');
   throw reader.fail(
     'unsupported_type',
-    `tensor '${first.name}'${more} is stored as ${ggufTypeName(first.type)} (supported: ${supported}); get the model in one of these, for example Q8_0`,
+    `tensor '${first.name}'${more} is stored as ${ggufTypeName(first.type)} (supported: ${supported}); download the model in one of these types, for example Q8_0`,
   );
 };
 
@@ -109,13 +115,13 @@ const place = (
   if (columns % blockElements !== 0) {
     throw reader.fail(
       'corrupt',
-      `tensor '${name}' has rows of ${columns} elements, not a multiple of ${type}'s ${blockElements}; the file is corrupt`,
+      `tensor '${name}' has rows of ${columns} elements, not a multiple of the ${blockElements} elements of a ${type} block; the file is corrupt`,
     );
   }
   if (offset % alignment !== 0) {
     throw reader.fail(
       'corrupt',
-      `tensor '${name}' lies at data offset ${offset}, not a multiple of the alignment ${alignment}; the file is corrupt`,
+      `tensor '${name}' is at data offset ${offset}, not a multiple of the alignment ${alignment}; the file is corrupt`,
     );
   }
   const elements = shape.reduce((product, extent) => product * extent, 1);
@@ -135,7 +141,7 @@ const checkPlaces = (reader: HeaderReader, tensors: TensorInfo[], fileBytes: num
       latest && latest.offset + latest.sizeBytes >= tensor.offset + tensor.sizeBytes ? latest : tensor,
     undefined,
   );
-  // `!(<=)` also catches Infinity and what is above 2^53.
+  // `!(a <= b)` also rejects Infinity and values above 2^53.
   if (last && !(last.offset + last.sizeBytes <= fileBytes)) {
     throw reader.fail(
       'truncated',

@@ -1,6 +1,6 @@
 import type { TensorType } from './model-file.ts';
 
-/** The type numbers of a GGUF tensor table that we read. */
+/** Supported tensor types by their number in a GGUF tensor table. */
 export const ggufTensorTypes: ReadonlyMap<number, TensorType> = new Map([
   [0, 'F32'],
   [1, 'F16'],
@@ -20,7 +20,7 @@ export const ggufTensorTypes: ReadonlyMap<number, TensorType> = new Map([
   [39, 'MXFP4'],
 ]);
 
-/** The others that are in use, for messages. */
+/** Names of unsupported types, for error messages. */
 const otherNames: ReadonlyMap<number, string> = new Map([
   [9, 'Q8_1'],
   [15, 'Q8_K'],

@@ -7,16 +7,16 @@ import { type ModelFile, ModelFileError } from './model-file.ts';
 import { describeForeignFile } from './recognise.ts';
 import { bytesOfRow, checkRows } from './rows.ts';
 
-/** 'GGUF' as a little-endian u32, and the same byte-swapped. */
+/** 'GGUF' as a little-endian u32, and its byte-swapped form. */
 const magic = 0x46554747;
 const swappedMagic = 0x47475546;
 /** Magic, version, tensor count, metadata count. */
 const fixedHeaderBytes = 24;
 
 /**
- * Opens a GGUF file (version 2 or 3, little-endian); for a part of a split set, all of the set. Reads headers only;
- * weights come by `readRows`.
- * @param entry its name among `files`
+ * Opens a GGUF file (version 2 or 3, little-endian). For one part of a split model, opens all parts. Reads only
+ * headers; `readRows` reads weights.
+ * @param entry the file's name in `files`
  * @throws ModelFileError `not_found`, `wrong_magic`, `big_endian`, `unsupported_version`, `unsupported_type`, `split`,
  *   `truncated` or `corrupt`; the message names the file and what to do
  */

@@ -2,48 +2,48 @@ import type { ByteSource } from '../platform.ts';
 import { ModelFileError } from './model-file.ts';
 
 /**
- * Bytes fetched at a time: few at first, because most headers are small, then more, because the largest are 20 MB and
- * each fetch may be a request to a server.
+ * Size of the first read. Most headers are small; later reads grow, because the largest headers have 20 MB and each
+ * read may be an HTTP request.
  */
 const firstChunkBytes = 1 << 20;
 const mostChunkBytes = 4 << 20;
-/** Made ASCII at a time. */
+/** Bytes that are decoded to ASCII at a time. */
 const asciiBytes = 1 << 16;
-/** No header is larger (the largest vocabularies take 30 MB); a corrupt length must not make us allocate more. */
+/** No real header is larger (the largest vocabularies take 30 MB). Limits what a corrupt length can allocate. */
 const headerLimitBytes = 256 << 20;
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** A count or extent for a message; `HeaderReader.length` gives Infinity for what no file can have. */
+/** Formats a count or extent for a message. `HeaderReader.u64Length` returns Infinity above 2^53 - 1. */
 export const shown = (count: number): string => (Number.isFinite(count) ? String(count) : '2^53 or more');
 
 /**
- * Reads a header from front to back through one window. `ensure` waits for bytes; the getters are synchronous
- * and take what it brought, so that a vocabulary of 250,000 strings costs a wait a chunk, not a wait a string.
+ * Reads a header sequentially through one buffer. `ensure` waits until bytes are buffered; the getters are synchronous
+ * and consume buffered bytes. A vocabulary of 250,000 strings therefore awaits once a chunk, not once a string.
  * Numbers are little-endian.
  */
 export class HeaderReader {
   readonly #source: ByteSource;
   #window = new Uint8Array(0);
   #view = new DataView(this.#window.buffer);
-  /** Next byte to take, and the end of what is valid, both in the window. */
+  /** Offset of the next byte, and the end of the valid bytes, both in the window. */
   #at = 0;
   #end = 0;
   #chunkBytes = firstChunkBytes;
   /**
-   * A stretch of the window with every byte beyond ASCII as '?', and where it begins there: to cut a string out of it
-   * costs far less than to decode that string.
+   * A decoded run of the window in which every non-ASCII byte is '?', and the offset of the run in the window. A
+   * substring of it costs far less than decoding a string by itself.
    */
   #ascii = '';
   #asciiStart = 0;
-  /** Where the window begins in the file. */
+  /** Offset of the window in the file. */
   #start = 0;
 
   constructor(source: ByteSource) {
     this.#source = source;
   }
 
-  /** Where the next byte lies in the file. */
+  /** Offset of the next byte in the file. */
   get position(): number {
     return this.#start + this.#at;
   }
@@ -56,7 +56,11 @@ export class HeaderReader {
     return new ModelFileError(code, `${this.#source.name}: ${message}`);
   }
 
-  /** Waits until `length` bytes can be taken. Throws when the file ends before. `what` names them for the message. */
+  /**
+   * Waits until `length` bytes are buffered.
+   * @param label names the bytes in error messages
+   * @throws ModelFileError `truncated` when the file ends first, `corrupt` when the header would be too large
+   */
   async ensure(length: number, what: string): Promise<void> {
     if (this.buffered >= length) return;
     this.expect(length, what);
@@ -77,7 +81,7 @@ export class HeaderReader {
     this.#end = wanted;
   }
 
-  /** Refuses a length that the rest of the file cannot hold, before anything is allocated for it. */
+  /** Rejects a length that exceeds the rest of the file. Call it before you allocate memory for that length. */
   expect(length: number, what: string): void {
     const size = this.#source.sizeBytes;
     const end = this.position + length;
@@ -92,7 +96,7 @@ export class HeaderReader {
     if (end > size) {
       throw this.fail(
         'truncated',
-        `the file ends at byte ${size}, inside ${needs}; it is cut off or corrupt, download it again`,
+        `the file ends at byte ${size}, inside ${needs}; it is incomplete or corrupt, download it again`,
       );
     }
   }
@@ -128,14 +132,14 @@ export class HeaderReader {
     return this.#view.getBigInt64(this.#take(8), true);
   }
 
-  /** A u64 that counts or measures something; above 2^53 - 1 it becomes Infinity, which every bound refuses. */
+  /** Reads a u64 count or size. Values above 2^53 - 1 become Infinity, which fails every upper bound. */
   length(): number {
     const at = this.#take(8);
     const high = this.#view.getUint32(at + 4, true);
     return high >= 1 << 21 ? Number.POSITIVE_INFINITY : high * 2 ** 32 + this.#view.getUint32(at, true);
   }
 
-  /** A u64 length and as many bytes of UTF-8. */
+  /** Reads a string: a u64 length, then that many bytes of UTF-8. */
   async text(what: string): Promise<string> {
     if (this.buffered < 8) await this.ensure(8, what);
     const length = this.length();
@@ -143,7 +147,7 @@ export class HeaderReader {
     return this.#text(length);
   }
 
-  /** Takes one string if all of it is in the window; otherwise takes nothing. */
+  /** Reads a string if all of it is buffered; otherwise returns undefined and consumes nothing. */
   bufferedText(): string | undefined {
     if (this.buffered < 8) return undefined;
     const length = this.length();
@@ -154,7 +158,7 @@ export class HeaderReader {
     return this.#text(length);
   }
 
-  /** Copies the next bytes out, a chunk at a time. */
+  /** Copies the next bytes to `target`, a chunk at a time. */
   async copyTo(target: Uint8Array, what: string): Promise<void> {
     this.expect(target.length, what);
     let done = 0;

@@ -4,10 +4,10 @@ import { ModelFileError } from './model-file.ts';
 import { describeForeignFile } from './recognise.ts';
 import { nestsTooDeep } from './json-keys.ts';
 
-/** The largest are tokenizers of 260,000 words: 35 MB. What JSON says in a byte may take 20 in memory. */
+/** The largest JSON files are tokenizers of 260,000 tokens (35 MB). A byte of JSON may take 20 bytes in memory. */
 const limitBytes = 64 << 20;
 
-/** A small file of a model's folder as text; undefined when there is none. */
+/** Reads a small text file of a model's folder; undefined when it does not exist. */
 export const readText = async (files: ModelFiles, name: string): Promise<string | undefined> => {
   const bytes = await readBytes(files, name);
   return bytes && new TextDecoder().decode(bytes);
@@ -27,16 +27,22 @@ const wholeOf = async (source: ByteSource): Promise<Uint8Array> => {
   if (source.sizeBytes <= limitBytes) return source.read(0, source.sizeBytes);
   throw new ModelFileError(
     'corrupt',
-    `${source.name}: ${source.sizeBytes} bytes are more than such a file ever has (${limitBytes}); download it again`,
+    `${source.name}: ${source.sizeBytes} bytes exceed the limit of ${limitBytes} bytes for such a file; download it again`,
   );
 };
 
-/** A JSON file of a model's folder; undefined when there is none. */
+/**
+ * Reads a JSON file of a model's folder; undefined when it does not exist.
+ * @throws ModelFileError `corrupt`
+ */
 export const readJson = async (files: ModelFiles, name: string): Promise<unknown> => {
   const bytes = await readBytes(files, name);
   if (bytes === undefined) return undefined;
   if (nestsTooDeep(bytes)) {
-    throw new ModelFileError('corrupt', `${files.name}: ${name} nests brackets deeper than any such file`);
+    throw new ModelFileError(
+      'corrupt',
+      `${files.name}: ${name} nests brackets too deeply; the file is corrupt`,
+    );
   }
   try {
     return JSON.parse(new TextDecoder().decode(bytes)) as unknown;
@@ -47,7 +53,7 @@ export const readJson = async (files: ModelFiles, name: string): Promise<unknown
   }
 };
 
-/** As `readJson`, for files that hold an object. */
+/** Like `readJsonFile`, for files whose top-level value is an object. */
 export const readObject = async (files: ModelFiles, name: string): Promise<Json | undefined> => {
   const value = await readJson(files, name);
   if (value === undefined || isRecord(value)) return value;

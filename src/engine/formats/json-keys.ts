@@ -1,4 +1,4 @@
-/** Deeper than any file of a model nests; a reader that calls itself for each level still has room. */
+/** Deeper than any model file nests, and shallow enough for recursive readers. */
 const mostLevels = 200;
 
 const quote = 0x22;
@@ -12,7 +12,7 @@ const closeObject = 0x7d;
 
 const isSpace = (code: number): boolean => code === 0x20 || (code >= 0x09 && code <= 0x0d);
 
-/** Where the string that begins at `start` ends, behind its quote. */
+/** Returns the index after the closing quote of the string that starts at `start`. */
 const endOfString = (json: string, start: number): number => {
   let at = start + 1;
   while (at < json.length) {
@@ -24,13 +24,13 @@ const endOfString = (json: string, start: number): number => {
 };
 
 /**
- * Whether brackets nest deeper than in any file of a model: what reads it then may run out of stack.
- * @param json in UTF-8
+ * Whether brackets nest deeper than 200 levels. Recursive readers of such a file could overflow the stack.
+ * @param json UTF-8 bytes
  */
 export const nestsTooDeep = (json: Uint8Array): boolean => {
   let depth = 0;
   let inString = false;
-  // Tokenizers are 30 MB: every byte is looked at once, and nothing is called for it.
+  // Hot loop: tokenizer files have 30 MB, so it reads every byte once and calls no function.
   for (let at = 0; at < json.length; at++) {
     const byte = json[at]!;
     if (inString) {
@@ -45,7 +45,7 @@ export const nestsTooDeep = (json: Uint8Array): boolean => {
   return false;
 };
 
-/** The keys of a JSON object as its text has them, equal ones as often as they are there. */
+/** Yields the top-level keys of a JSON object in source order, including duplicates. */
 export const topLevelKeys = function* (json: string): Generator<string> {
   let depth = 0;
   for (let at = 0; at < json.length; at++) {

@@ -1,6 +1,6 @@
-/** One shape for every file format: metadata, tensor table, and ranged reads of rows. */
+/** Common interface of all model file formats: metadata, tensor table, and reads of row ranges. */
 
-/** ggml's encodings by their names there, and two of MLC that none of those can hold without rounding. */
+/** ggml tensor types by their ggml names, and two MLC types that no ggml type can represent exactly. */
 export type TensorType =
   | 'F32'
   | 'F16'
@@ -23,7 +23,7 @@ export type TensorType =
   /** 40 weights: f16 scale, four u32 of ten 3-bit quants each, the first in the low bits; value (q - 3) * scale. */
   | 'MLC_Q3F16';
 
-/** Elements and bytes of one block as the file stores it. */
+/** Elements and bytes of one quantization block in the file. */
 export interface TypeTraits {
   readonly blockElements: number;
   readonly blockBytes: number;
@@ -55,7 +55,7 @@ export interface TensorInfo {
   readonly type: TensorType;
   /** Outermost first, as numpy prints it: a weight matrix is `[rows (out), cols (in)]`. GGUF stores the reverse. */
   readonly shape: readonly number[];
-  /** Absolute byte offset in its file, or whatever else the format finds it by. */
+  /** Absolute byte offset in its file, or another position that only the format's reader interprets. */
   readonly offset: number;
   readonly sizeBytes: number;
 }
@@ -80,23 +80,23 @@ export type Metadata = ReadonlyMap<string, MetadataScalar | MetadataArray>;
 
 export interface ModelFile {
   readonly format: 'gguf' | 'mlc' | 'hugging-face';
-  /** For messages: a path or a URL. */
+  /** A path or a URL, for messages. */
   readonly name: string;
-  /** Of all files together. */
+  /** Total size of all files. */
   readonly sizeBytes: number;
   readonly metadata: Metadata;
   readonly tensors: ReadonlyMap<string, TensorInfo>;
-  /** What a person who loads it should know, a sentence each. */
+  /** Notes for the person who loads the model, one sentence each. */
   readonly notes?: readonly string[];
-  /** Raw bytes of rows `[firstRow, firstRow + rows)` of a tensor, in the file's encoding. A 1-D tensor is one row. */
+  /** Reads the raw bytes of rows `[firstRow, firstRow + rows)` in the tensor's type. A 1-D tensor is one row. */
   readRows(tensor: TensorInfo, firstRow: number, rows: number, into?: Uint8Array): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 
-/** Files may hold names and values of any length; a message repeats no more of them. */
+/** Limits error messages, which quote names and values from files. */
 const mostCharacters = 2000;
 
-/** A model file that cannot be used, with what to do about it. `code` is stable. */
+/** A model file that cannot be used. The message says what to do about it; `code` is stable. */
 export class ModelFileError extends Error {
   readonly code: string;
   constructor(code: string, message: string) {

@@ -6,19 +6,21 @@ import { openMlc } from './mlc/index.ts';
 import { type ModelFile, ModelFileError } from './model-file.ts';
 import { splitNameOf } from './split-name.ts';
 
-/** Formats that are a folder, by the file that tells: MLC's first, because its folders may keep a config.json too. */
+/**
+ * Folder formats and the file that identifies each. MLC comes first, because its folders may also have a config.json.
+ */
 const folderFormats = [
   { tells: 'mlc-chat-config.json', open: openMlc },
   { tells: 'config.json', open: openHuggingFace },
 ] as const;
 
-/** Files that are part of a folder and mean all of it when they are named. */
+/** Files that belong to a folder format. Naming one of them opens the whole folder. */
 const partOfFolder = /\.safetensors$|\.json$|(^|\/)params_shard_\d+\.bin$/i;
 
 /**
- * Opens a model in whatever format it is: a GGUF file (or a split set, by any of its parts), a Hugging Face folder,
- * an MLC folder. Reads headers only; weights come by `readRows`.
- * @throws ModelFileError naming the file and what to do
+ * Opens a model and detects its format: a GGUF file (or any part of a split one), a Hugging Face folder or an MLC
+ * folder. Reads only headers; `readRows` reads weights.
+ * @throws ModelFileError the message names the file and what to do
  */
 export const openModelFile = async (files: ModelFiles): Promise<ModelFile> => {
   const { entry } = files;
@@ -30,7 +32,7 @@ export const openModelFile = async (files: ModelFiles): Promise<ModelFile> => {
   for (const { tells, open } of folderFormats) {
     if (await exists(files, tells)) return open(files);
   }
-  // The reader of GGUF says what such a file is.
+  // openGguf reports what the file is.
   if (entry !== undefined) return openGguf(files, entry);
   throw new ModelFileError(
     'not_found',
@@ -45,7 +47,10 @@ const exists = async (files: ModelFiles, name: string): Promise<boolean> => {
   return source !== undefined;
 };
 
-/** The only GGUF model among the files; the parts of a split set are one. Undefined when there is none. */
+/**
+ * Returns the only GGUF model among the files; the parts of a split model count as one. Undefined when there is none.
+ * @throws ModelFileError `several_models`
+ */
 const chooseGguf = (files: ModelFiles, names: readonly string[]): string | undefined => {
   const models = new Map<string, string>();
   for (const name of names.filter(isGgufModel)) {
@@ -56,6 +61,6 @@ const chooseGguf = (files: ModelFiles, names: readonly string[]): string | undef
   if (others.length === 0) return first;
   throw new ModelFileError(
     'several_models',
-    `${files.name}: there are several models in this folder, name one: ${[...models.values()].join(', ')}`,
+    `${files.name}: there are several models in this folder; name one of: ${[...models.values()].join(', ')}`,
   );
 };

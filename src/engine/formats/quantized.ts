@@ -6,26 +6,27 @@ import { decodeFloats, type FloatType, isFloatType } from './float-bytes.ts';
 import { type ModelFile, ModelFileError, type TensorInfo, tensorTypes } from './model-file.ts';
 import { bytesOfRow, checkRows, columnsOf, rowsOf } from './rows.ts';
 
-/** Weights quantised at a time: little enough to stay in the processor's caches. */
+/** Weights that are quantized at a time; small enough to stay in the CPU caches. */
 const chunkWeights = 1 << 18;
 
 /**
- * Looked up, not multiplied: nothing is saved, and positions that lie close together become one. What chooses experts is
- * small, and rounded it chooses others; biases of experts are vectors.
+ * Whether a tensor keeps its float type. Position and token type embeddings are lookups: quantizing them saves no
+ * bandwidth and makes neighboring positions equal. Router weights are small, and rounding them changes which experts
+ * are selected. Expert biases are vectors.
  */
 const isKept = (name: string): boolean =>
   ['position_embd.weight', 'token_types.weight'].includes(name) || /\.bias$|\.ffn_gate_inp\./.test(name);
 
 interface Planned {
   readonly info: TensorInfo;
-  /** As the file has it. */
+  /** The tensor as stored in the file. */
   readonly source: TensorInfo & { readonly type: FloatType };
   readonly type: QuantizeType;
 }
 
 /**
- * The same model with its F32, F16 and BF16 matrices quantised as they are read, a few rows at a time; the bytes are
- * those of ggml's quantiser. What is quantised already stays as it is. `notes` tell where the wish was not met.
+ * Wraps a model so that F32, F16 and BF16 matrices are quantized while they are read, a few rows at a time. The bytes
+ * equal those of ggml's quantizer. Quantized tensors are unchanged. `notes` lists tensors that got another type.
  * @throws ModelFileError `nothing_to_quantize`
  */
 export const quantized = (file: ModelFile, wanted: QuantizeType): ModelFile => {
@@ -36,10 +37,10 @@ export const quantized = (file: ModelFile, wanted: QuantizeType): ModelFile => {
     const { type, name } = tensor;
     if (!isFloatType(type) || tensor.shape.length < 2 || isKept(name)) continue;
     const fitting = fittingType(tensor, wanted);
-    // Rounding in the logits' own matrix is not averaged out by anything behind it.
+    // Later layers average out rounding errors, but nothing follows the output matrix.
     const finer = wanted === 'Q4_K' && fitting === wanted && name === head;
     const target = finer ? 'Q8_0' : fitting;
-    if (finer) notes.add(`Q8_0 instead of ${wanted}, because it makes the logits`, name);
+    if (finer) notes.add(`Q8_0 instead of ${wanted}, because it computes the logits`, name);
     else if (target !== wanted) notes.add(misfit(tensor, wanted, target), name);
     if (!target) continue;
     const sizeBytes = rowsOf(tensor) * bytesOfRow({ type: target, shape: tensor.shape });
@@ -80,18 +81,18 @@ const encodeRows = async (
     const count = Math.min(step, rows - row);
     const part = values.subarray(0, count * columns);
     const bytes = await file.readRows(source, firstRow + row, count);
-    // Some quantisers make an ordinary weight of what is no number: the damage would never show again.
+    // Some quantizers turn NaN and Infinity into ordinary weights, which would hide a damaged file.
     refuseNotFinite(file.name, source, bytes, firstRow + row);
     decodeFloats(source.type, bytes, part);
     out.set(quantizers[type](part), row * rowBytes);
   }
 };
 
-/** The matrix that makes the logits: the embedding again where there is no other. */
+/** The name of the matrix that computes the logits: the token embedding when the model has no output matrix. */
 const headOf = ({ tensors }: ModelFile): string =>
   tensors.has('output.weight') ? 'output.weight' : 'token_embd.weight';
 
-/** The wanted type or the next that rows of such a length can have. */
+/** The requested type, or Q8_0, whichever first fits the row length; undefined when neither does. */
 const fittingType = (tensor: TensorInfo, wanted: QuantizeType): QuantizeType | undefined => {
   const fits = (type: QuantizeType) => columnsOf(tensor) % tensorTypes[type].blockElements === 0;
   return [wanted, 'Q8_0' as const].find(fits);
@@ -100,10 +101,10 @@ const fittingType = (tensor: TensorInfo, wanted: QuantizeType): QuantizeType | u
 const misfit = (tensor: TensorInfo, wanted: QuantizeType, target: QuantizeType | undefined): string => {
   const block = tensorTypes[target ? wanted : 'Q8_0'].blockElements;
   const becomes = target ? `${target} instead of ${wanted}` : `kept as ${tensor.type}`;
-  return `${becomes}, because rows of ${columnsOf(tensor)} weights are no multiple of ${block}`;
+  return `${becomes}, because rows of ${columnsOf(tensor)} weights are not a multiple of ${block}`;
 };
 
-/** What happened to which matrices, told once for all of a kind. */
+/** Collects notes about tensors and groups the tensors that share a note. */
 class Notes {
   readonly #names = new Map<string, string[]>();
 
@@ -123,6 +124,6 @@ const nothingToQuantize = (file: ModelFile, wanted: QuantizeType, notes: Notes):
   const reason = notes.sentences().join('; ') || `its tensors are ${types}`;
   return new ModelFileError(
     'nothing_to_quantize',
-    `${file.name}: nothing to quantise to ${wanted.toLowerCase()}: ${reason}; load it as it is`,
+    `${file.name}: nothing to quantize to ${wanted.toLowerCase()}: ${reason}; load the model without quantizing it`,
   );
 };

@@ -1,11 +1,11 @@
-/** What the first bytes of a file that is not GGUF look like, with what to do about it. */
+/** Identifies files that are not models from their first bytes, and says what to do. */
 
 const ascii = (head: Uint8Array): string => String.fromCharCode(...head.subarray(0, 64));
 
 const startsWith = (head: Uint8Array, ...bytes: number[]): boolean =>
   bytes.every((byte, index) => head[index] === byte);
 
-/** A safetensors file is a u64 header length and JSON. */
+/** A safetensors file starts with a u64 header length and a JSON object. */
 const isSafetensors = (head: Uint8Array): boolean => {
   if (head.length < 9 || head[8] !== 0x7b) return false;
   const length = new DataView(head.buffer, head.byteOffset).getBigUint64(0, true);
@@ -13,7 +13,7 @@ const isSafetensors = (head: Uint8Array): boolean => {
 };
 
 const fromPyTorch =
-  'save the model as safetensors (save_pretrained of transformers) and name its folder, or get it as GGUF';
+  'save the model as safetensors (save_pretrained of transformers) and name its folder, or download it as GGUF';
 
 const recognisers: readonly { fits: (head: Uint8Array) => boolean; found: string }[] = [
   {
@@ -22,32 +22,32 @@ const recognisers: readonly { fits: (head: Uint8Array) => boolean; found: string
   },
   {
     fits: (head) => /^\s*<(!doctype|html|\?xml)/i.test(ascii(head)),
-    found: 'a web page: the download brought an error or a login page; download the file itself',
+    found: 'a web page: the download returned an error or a login page; download the file itself',
   },
   {
     fits: isSafetensors,
     found:
-      'a safetensors file: put config.json and tokenizer.json of its model beside it and name the folder, or convert it to GGUF',
+      'a safetensors file: put config.json and tokenizer.json of the model into its folder and name the folder, or convert it to GGUF',
   },
   {
     fits: (head) => startsWith(head, 0x50, 0x4b, 3, 4),
-    found: `a ZIP archive or a PyTorch checkpoint: unpack it, or, a checkpoint, ${fromPyTorch}`,
+    found: `a ZIP archive or a PyTorch checkpoint: unpack an archive; for a checkpoint, ${fromPyTorch}`,
   },
   {
     fits: (head) => startsWith(head, 0x80, 2) || startsWith(head, 0x80, 4),
-    found: `a pickle, as old PyTorch checkpoints are: ${fromPyTorch}`,
+    found: `a Python pickle (an old PyTorch checkpoint): ${fromPyTorch}`,
   },
   {
-    // A protobuf that begins with a small format version and the name of the program that wrote it.
+    // A protobuf that starts with a small format version and the name of the producer.
     fits: (head) => startsWith(head, 8) && (head[1] ?? 0) > 0 && (head[1] ?? 0) < 32 && head[2] === 0x12,
-    found: 'an ONNX graph, which is a program of its own: get the model as GGUF or as a safetensors folder',
+    found: 'an ONNX graph, which is not supported: download the model as GGUF or as a safetensors folder',
   },
   { fits: (head) => startsWith(head, 0x1f, 0x8b), found: 'a gzip archive: unpack it first' },
   { fits: (head) => startsWith(head, 0x28, 0xb5, 0x2f, 0xfd), found: 'a zstd archive: unpack it first' },
   { fits: (head) => startsWith(head, 0xfd, 0x37, 0x7a, 0x58), found: 'an xz archive: unpack it first' },
   {
     fits: (head) => /^(GGML|lmgg|ggjt|tjgg|fmgg|ggmf)/i.test(ascii(head)),
-    found: 'a GGML file from before GGUF: get the model as GGUF, or convert the original again',
+    found: 'a GGML file, the format before GGUF: download the model as GGUF, or convert the original again',
   },
   {
     fits: (head) => /^\s*[{[]/.test(ascii(head)),
@@ -55,11 +55,14 @@ const recognisers: readonly { fits: (head: Uint8Array) => boolean; found: string
   },
   {
     fits: (head) => head.length > 0 && head.every((byte) => byte === 0),
-    found: 'nothing but zero bytes: the download was not finished',
+    found: 'only zero bytes: the download did not finish',
   },
 ];
 
-/** @param head the first bytes, up to 64 */
+/**
+ * Describes a file for an error message.
+ * @param head the first bytes, up to 64
+ */
 export const describeForeignFile = (head: Uint8Array): string =>
   recognisers.find(({ fits }) => fits(head))?.found ??
-  `something else (it begins with ${[...head.subarray(0, 8)].map((byte) => byte.toString(16).padStart(2, '0')).join(' ')})`;
+  `something else (it starts with ${[...head.subarray(0, 8)].map((byte) => byte.toString(16).padStart(2, '0')).join(' ')})`;

@@ -1,13 +1,13 @@
-/** `model-00002-of-00005.gguf`: how the parts of a split GGUF are called. */
+/** The file name of one part of a split GGUF model: `model-00002-of-00005.gguf`. */
 export interface SplitName {
-  /** What all parts share: folder and name up to the number. */
+  /** The common prefix of all parts: folder and name before the part number. */
   readonly model: string;
-  /** From 1. */
+  /** Starts at 1. */
   readonly part: number;
   readonly count: number;
 }
 
-/** Undefined for a name that is no part's. */
+/** Parses a part's file name; undefined for any other name. */
 export const splitNameOf = (name: string): SplitName | undefined => {
   const [, model, part, count] = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/.exec(name) ?? [];
   return model === undefined ? undefined : { model, part: Number(part), count: Number(count) };
@@ -15,6 +15,6 @@ export const splitNameOf = (name: string): SplitName | undefined => {
 
 const digits = (value: number): string => String(value).padStart(5, '0');
 
-/** The names of all parts of the set that `name` belongs to, in order. */
+/** The file names of all parts of a split model, in order. */
 export const partNames = ({ model, count }: SplitName): string[] =>
   Array.from({ length: count }, (_, index) => `${model}-${digits(index + 1)}-of-${digits(count)}.gguf`);

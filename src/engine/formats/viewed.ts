@@ -7,7 +7,7 @@ interface Viewed {
   read(firstRow: number, rows: number): Promise<Uint8Array>;
 }
 
-/** The same model with tensors that are parts of its own, or that no file holds. */
+/** Wraps a model so that it also has virtual tensors: row subsets of stored tensors, and constants. */
 export function viewed(file: ModelFile, views: ReadonlyMap<string, TensorView> | undefined): ModelFile {
   if (!views || [...views.keys()].every((name) => file.tensors.has(name))) return file;
   const all = new Map([...views].map(([name, view]) => [name, viewOf(file, name, view)] as const));

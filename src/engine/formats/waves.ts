@@ -1,9 +1,9 @@
-/** At once over a network, so that many files do not wait for each in turn. */
+/** Concurrent calls per batch. */
 const atOnce = 8;
 
 /**
- * `act` for every item, a few at a time; results in the order of the items. When one fails, the others of its wave are
- * awaited all the same, so that whatever they opened is known to whoever closes it.
+ * Calls `callback` for every item, at most 8 at a time, and returns the results in order. When a call fails, the other
+ * calls of its batch are awaited before this throws, so that the caller can close whatever they opened.
  */
 export const inWaves = async <Item, Result>(
   items: readonly Item[],

@@ -1,6 +1,6 @@
 /**
- * GPT-2's way to write bytes as visible characters in a vocabulary: printable Latin-1 stands for itself, the 68
- * others follow from U+0100 on (so a space is `Ġ`, a line feed `Ċ`).
+ * GPT-2's byte alphabet, which writes every byte as a visible character: printable Latin-1 bytes are themselves, the
+ * 68 others are U+0100 and following (a space is `Ġ`, a line feed is `Ċ`).
  */
 export const byteToChar: readonly string[] = (() => {
   const chars: string[] = [];
@@ -28,7 +28,7 @@ export function bytesOfAlphabet(text: string): Uint8Array | undefined {
 
 const utf8 = new TextEncoder();
 
-/** A text's UTF-8 bytes as visible characters. */
+/** Writes the UTF-8 bytes of a text in the byte alphabet. */
 export function toAlphabet(text: string): string {
   let written = '';
   for (const byte of utf8.encode(text)) written += byteToChar[byte];

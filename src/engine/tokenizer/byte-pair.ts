@@ -6,7 +6,7 @@ import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';
 import { WordCache } from './word-cache.ts';
 import type { Words } from './words.ts';
 
-/** Byte-level BPE (`tokenizer.ggml.model` 'gpt2'): words of bytes, joined in the order of a merge list. */
+/** Byte-level BPE (`tokenizer.ggml.model` 'gpt2'): merges the bytes of each word in the order of a merge list. */
 export class BytePairModel implements TextModel {
   readonly #vocabulary: Vocabulary;
   readonly #words: Words;
@@ -19,8 +19,8 @@ export class BytePairModel implements TextModel {
   #work = new Int32Array(256);
 
   /**
-   * @param parts.merges lines `left right` in the byte alphabet, most important first
-   * @param parts.ignoreMerges whether a word that is a token is that token, whatever the merges say
+   * @param parts.merges lines `left right` in the byte alphabet, highest priority first
+   * @param parts.ignoreMerges whether a word that equals a token becomes that token without merges
    */
   constructor(parts: {
     vocabulary: Vocabulary;
@@ -51,7 +51,7 @@ export class BytePairModel implements TextModel {
   }
 
   #encodeWord(word: string, ids: number[]): void {
-    // No code unit takes more than 3 bytes.
+    // A UTF-16 code unit takes at most 3 bytes in UTF-8.
     if (this.#work.length < word.length * 3) this.#work = new Int32Array(word.length * 3);
     const work = this.#work;
     const length = this.#words.inBytes ? this.#readBytes(word, work) : this.#writeBytes(word, work);
@@ -64,11 +64,11 @@ export class BytePairModel implements TextModel {
     }
     const count = this.#merger.merge(work, length);
     for (let i = 0; i < count; i++) this.#emit(work[i] as number, ids);
-    // One huge word must not hold its memory for good.
+    // Release the memory of a huge word.
     if (this.#work.length > 2 ** 20) this.#work = new Int32Array(256);
   }
 
-  /** Appends the symbol's id, or the ids of its bytes. A byte that no token stands for is the unknown token. */
+  /** Appends the symbol's id, or the ids of its bytes. A byte without a token becomes the unknown token. */
   #emit(symbol: number, ids: number[]): void {
     if (symbol < this.#vocabulary.tokens.length) {
       ids.push(symbol);
@@ -80,7 +80,7 @@ export class BytePairModel implements TextModel {
     }
   }
 
-  /** Writes the symbols of the word's UTF-8 bytes; returns how many. */
+  /** Writes the symbols of the word's UTF-8 bytes and returns their number. */
   #writeBytes(word: string, into: Int32Array): number {
     const symbols = this.#byteSymbols;
     let length = 0;
@@ -107,14 +107,14 @@ export class BytePairModel implements TextModel {
     return length;
   }
 
-  /** The same of a word that is written in the byte alphabet already. */
+  /** Like `toByteSymbols`, for a word that is already written in the byte alphabet. */
   #readBytes(word: string, into: Int32Array): number {
     for (let i = 0; i < word.length; i++) into[i] = this.#symbols.of(word.charAt(i));
     return word.length;
   }
 
   #wholeWord(symbols: Int32Array, length: number): number | undefined {
-    // No vocabulary has a word this long, and a prompt can.
+    // No vocabulary has such a long token, but a prompt may have such a long word.
     if (length > 1024) return undefined;
     let text = '';
     for (let i = 0; i < length; i++) text += this.#symbols.text(symbols[i] as number);

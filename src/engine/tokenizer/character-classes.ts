@@ -1,30 +1,31 @@
 import { type Expression, parseExpression } from './expression.ts';
 
-/** Characters that every expression can take at once. */
+/** Characters that every expression can match in one run without a stack overflow. */
 const blockLength = 2 ** 16;
 
 /**
- * Regular expressions over texts of one byte a character.
+ * Runs a regular expression on texts that have one byte per character.
  *
- * V8 keeps a way back for every character that a Unicode expression (`/\p{L}+/u`) has passed in a two-byte text, so
- * one very long word overflows its stack. Here a text is first written again with one Latin-1 character a code
- * point: ASCII as it is, any other as the number of its kind. Characters are of one kind when the same sets of the
- * expression have them. A set is then a plain list of bytes, loops need no memory, and the answers are the same.
+ * In a two-byte text, V8 stores a backtracking entry for every character that a Unicode expression (`/\p{L}+/u`)
+ * passes, so one very long word overflows its stack. This class first maps the text to one Latin-1 character per code
+ * point: ASCII is unchanged, any other character becomes the byte of its class. Two characters have the same class when
+ * exactly the same sets of the expression contain them. A set is then a list of bytes, loops need no backtracking
+ * memory, and the matches are the same.
  */
 export class ClassPattern {
   readonly #expression: Expression;
-  /** By the sets that have a kind's characters ("0110"): its byte. */
+  /** The byte of each class, by a bit string of the sets that contain the class ("0110"). */
   readonly #kinds = new Map<string, number>();
-  /** By code point / 256: the byte of each; made when first met. */
+  /** Class bytes in pages of 256 code points, created on first use. */
   readonly #pages: (Uint8Array | undefined)[] = [];
-  /** Made again when a text brings a new kind. */
+  /** Compiled again when a text has a new class. */
   #compiled: RegExp | undefined;
 
   constructor(source: string) {
     this.#expression = parseExpression(source);
   }
 
-  /** The text with one character a code point, for `cut`. */
+  /** Maps the text to one character per code point, for `findMatches`. */
   project(text: string): string {
     if (isAscii(text)) return text;
     const bytes = new Uint8Array(text.length);
@@ -37,13 +38,13 @@ export class ClassPattern {
     return latin1(bytes.subarray(0, length));
   }
 
-  /** Start and end of each match in a projected piece, from the left. */
+  /** Start and end of each match in a projected piece, from left to right. */
   matches(piece: string): number[] {
     this.#compiled ??= this.#compile();
     try {
       return this.#run(this.#compiled, piece, 0, []);
     } catch (error) {
-      // Loops within loops do need memory, and megabytes without a gap ask for more than there is.
+      // Nested loops do need backtracking memory, and megabytes without a gap exceed it.
       if (!(error instanceof RangeError) || piece.length <= blockLength) throw error;
       const spans: number[] = [];
       for (let at = 0; at < piece.length; at += blockLength) {
@@ -78,7 +79,7 @@ export class ClassPattern {
     let byte = this.#kinds.get(key);
     if (byte === undefined) {
       byte = 0x80 + this.#kinds.size;
-      if (byte > 0xff) throw new RangeError(`too many kinds of characters in ${this.#expression.source}`);
+      if (byte > 0xff) throw new RangeError(`too many character classes in ${this.#expression.source}`);
       this.#kinds.set(key, byte);
       this.#compiled = undefined;
     }
@@ -108,7 +109,7 @@ function isAscii(text: string): boolean {
 }
 
 function latin1(bytes: Uint8Array): string {
-  // TextDecoder's 'latin1' is Windows-1252, which would move 0x80 to 0x9f.
+  // TextDecoder's 'latin1' is Windows-1252, which maps 0x80 to 0x9f to other characters.
   const block = 8192;
   let text = '';
   for (let i = 0; i < bytes.length; i += block) {

@@ -1,15 +1,15 @@
 import { ModelFileError } from '../formats/model-file.ts';
 
 /**
- * SentencePiece's normalisation as a table (`precompiled_charsmap`): the bytes of a trie's length, the trie as a
- * double array of 32-bit units, and behind it the texts that its values point at, each closed by a zero byte.
- * At every place the longest entry is replaced; characters without one stay.
+ * SentencePiece's normalization table (`precompiled_charsmap`): the size of a trie in bytes, the trie as a double array
+ * of 32-bit units, then the zero-terminated replacement texts that its values point to. At every position the longest
+ * matching entry is replaced; characters without an entry are unchanged.
  */
 export class CharacterMap {
   readonly #units: Uint32Array;
   readonly #texts: Uint8Array;
   readonly #replacements = new Map<number, string>();
-  /** Characters below U+0800 that no entry begins with; made when first asked for. */
+  /** Characters below U+0800 that no entry starts with, filled on first use. */
   readonly #plain = new Map<number, boolean>();
 
   constructor(table: Uint8Array) {
@@ -18,7 +18,7 @@ export class CharacterMap {
     if (size < 4 || size % 4 !== 0 || size + 4 > table.length) {
       throw new ModelFileError(
         'invalid_tokenizer',
-        `the tokenizer's character map names a trie of ${size} bytes and has ${table.length}: the file is damaged, fetch it again`,
+        `the tokenizer's character map declares a trie of ${size} bytes but has ${table.length}; the file is corrupt, download it again`,
       );
     }
     this.#units = Uint32Array.from({ length: size / 4 }, (_, i) => view.getUint32(4 + i * 4, true));
@@ -44,7 +44,7 @@ export class CharacterMap {
     return parts.join('');
   }
 
-  /** The longest entry at a place. Entries end between characters, so bytes are made as they are needed. */
+  /** The longest entry at a position. Entries end at character boundaries, so this encodes one character at a time. */
   #longest(text: string, start: number): { text: string; end: number } | undefined {
     const first = text.codePointAt(start) as number;
     if (this.#plain.get(first)) return undefined;
@@ -65,14 +65,14 @@ export class CharacterMap {
     return found && { text: this.#replacement(found.value), end: found.end };
   }
 
-  /** Over the UTF-8 bytes of a character: where they lead, and the value that ends there. */
+  /** Follows the UTF-8 bytes of a character: the node they lead to, and its value if an entry ends there. */
   #follow(from: number, point: number): { node: number; value: number | undefined } | undefined {
     let node = from;
     let unit = 0;
     for (const byte of utf8(point)) {
       node ^= byte;
       unit = this.#units[node] ?? 0;
-      // The label of a unit is its byte; a leaf has the top bit set and is never one.
+      // The label of a unit is its byte. A leaf has the top bit set and therefore never matches.
       if (byte === 0 || (unit & 0x800000ff) !== byte) return undefined;
       node ^= offsetOf(unit);
     }
@@ -93,7 +93,7 @@ export class CharacterMap {
   }
 }
 
-/** From a unit to the base of its children. */
+/** Offset from a unit to the base of its children. */
 function offsetOf(unit: number): number {
   return (unit >>> 10) << ((unit & 0x200) >>> 6);
 }

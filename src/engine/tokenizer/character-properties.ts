@@ -1,4 +1,4 @@
-/** POSIX names and Oniguruma's own, in the words of JavaScript's `v` mode. */
+/** POSIX and Oniguruma class names, as JavaScript regular expressions in `v` mode. */
 const named: Readonly<Record<string, string>> = {
   any: '[^]',
   ascii: '\\p{ASCII}',
@@ -17,7 +17,7 @@ const named: Readonly<Record<string, string>> = {
   print: '[[^\\p{White_Space}\\p{Cc}\\p{Cn}\\p{Cs}]\\p{Zs}]',
 };
 
-/** A Unicode property, script or POSIX class as an item of a bracketed class; undefined when there is none. */
+/** Converts a Unicode property, script or POSIX class to an item of a bracketed class; undefined when unknown. */
 export function propertyClass(name: string): string | undefined {
   const plain = name.toLowerCase();
   if (Object.hasOwn(named, plain)) return named[plain];

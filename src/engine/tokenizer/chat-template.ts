@@ -4,7 +4,9 @@ import type { Metadata } from '../formats/model-file.ts';
 import { pythonFunctions, withPythonSemantics } from './python-semantics.ts';
 import type { ChatMessage, ChatTemplate, Tokenizer } from './types.ts';
 
-/** A conversation that the model's template refuses, or a template that we cannot run; ends in its own words. */
+/**
+ * A conversation that the chat template rejects, or a template that cannot run. The message ends with the template's.
+ */
 export class ChatTemplateError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -16,13 +18,13 @@ type Variables = Readonly<Record<string, unknown>>;
 type RenderInput = Parameters<ChatTemplate['render']>[0];
 
 /**
- * The model's own chat template, or undefined when the file has none. A template that does not parse only fails
- * when it is used, so that plain completions still work.
+ * Creates the model's chat template; undefined when the file has none. A template that does not parse fails on first
+ * use, so that plain completions still work.
  */
 export function createChatTemplate(metadata: Metadata, tokenizer: Tokenizer): ChatTemplate | undefined {
   const source = metadata.get('tokenizer.chat_template');
   if (typeof source !== 'string') return undefined;
-  // Some families (Command R, Hermes) ship a second template for conversations with tools.
+  // Some families (Command R, Hermes) have a second template for conversations with tools.
   const withTools = metadata.get('tokenizer.chat_template.tool_use');
   const text = (id: number | undefined) => (id === undefined ? '' : tokenizer.tokenText(id));
   const tokens = { bos_token: text(tokenizer.bosId), eos_token: text(tokenizer.eosId) };
@@ -53,21 +55,21 @@ class JinjaTemplate {
     try {
       return this.#runWith(input, input.tools ?? null);
     } catch (error) {
-      // Filters take None for an empty list in Python; ours refuse it.
+      // In Python, filters accept None as an empty list; @huggingface/jinja rejects it.
       if (!input.tools) {
         try {
           return this.#runWith(input, []);
         } catch {
-          // The first error is the one that tells.
+          // Report the first error.
         }
       }
-      // What `raise_exception` said and what our Jinja cannot do arrive alike.
+      // Errors of `raise_exception` and unsupported Jinja features are not distinguishable.
       const reason = errorMessage(error);
       throw new ChatTemplateError(`chat template: ${reason}`, { cause: error });
     }
   }
 
-  /** Variables as transformers' `apply_chat_template` names them; what is not given is None there too. */
+  /** Renders with the variables of transformers' `apply_chat_template`; absent ones are None, as there. */
   #runWith(input: RenderInput, tools: readonly unknown[] | null): string {
     this.#parsed ??= parse(this.#source);
     return this.#parsed.render({
@@ -81,21 +83,21 @@ class JinjaTemplate {
     });
   }
 
-  /** Content in parts stays so where the template can read it; elsewhere its texts are joined by line breaks. */
+  /** Keeps content parts if the template can read them; otherwise joins their texts with line breaks. */
   #fitContent(message: ChatMessage): ChatMessage {
     if (!Array.isArray(message.content) || this.#canReadParts()) return message;
     const texts = message.content.map((part: unknown) => {
       if (isTextPart(part)) return part.text;
       throw new ChatTemplateError(
-        "the model's chat template takes only text: send content parts of type 'text'",
+        "the model's chat template accepts only text: send content parts of type 'text'",
       );
     });
     return { ...message, content: texts.join('\n') };
   }
 
   /**
-   * Tried out once: the template reads parts when it writes the texts of two of them, and nothing of the objects
-   * around them.
+   * Whether the template reads content parts. Tested once: it does when it prints the texts of two parts without the
+   * objects that hold them.
    */
   #canReadParts(): boolean {
     if (this.#takesParts === undefined) {

@@ -1,8 +1,8 @@
 import { endOfFileNames } from './fill-in-the-middle.ts';
 
 /**
- * Texts of the tokens that end an answer, in the families that we know. Files name one EOS token, chat models
- * often end with another one, so the names count too; llama.cpp goes by the same list.
+ * Texts of the tokens that end a response, for known model families. Files name one EOS token, but chat models often
+ * use another one, so tokens with these texts count too. llama.cpp uses the same list.
  */
 export const endNames: readonly string[] = [
   '<|eot_id|>', // Llama 3
@@ -29,7 +29,10 @@ export const endNames: readonly string[] = [
   '[e~[', // MiniMax
 ];
 
-/** @param named the end tokens that the metadata names */
+/**
+ * Finds all tokens that end a response.
+ * @param declaredIds end tokens from the metadata
+ */
 export function endTokens(
   ids: ReadonlyMap<string, number>,
   named: readonly (number | undefined)[],
@@ -45,14 +48,14 @@ export function endTokens(
     const id = ids.get(name);
     if (id !== undefined) ends.delete(id);
   };
-  // In gpt-oss and Solar `<|end|>` closes one message of an answer that goes on.
+  // In gpt-oss and Solar, `<|end|>` ends one message of a response that continues.
   if (
     (has('<|return|>') && (has('<|call|>') || has('<|calls|>'))) ||
     (has('<|flush|>') && has('<|calls|>'))
   ) {
     drop('<|end|>');
   }
-  // In Gemma 4 `</s>` is the HTML tag.
+  // In Gemma 4, `</s>` is the HTML tag.
   if (has('<|tool_response>')) drop('</s>');
   return ends;
 }

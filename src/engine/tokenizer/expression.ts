@@ -1,29 +1,28 @@
 import { propertyClass } from './character-properties.ts';
 
 /**
- * Reads the regular expressions of tokenizer.json, which are Oniguruma's, and says them again in JavaScript's words.
- * Every class of characters becomes a numbered set; what a set is in a text of one byte a character is the business
- * of character-classes.ts.
+ * Parses the Oniguruma regular expressions of tokenizer.json and converts them to JavaScript. Every character class
+ * becomes a numbered set; class-pattern.ts compiles the sets for texts with one byte per character.
  */
 export interface Expression {
   readonly source: string;
-  /** JavaScript between the sets; a number stands for a set. */
+  /** JavaScript source between the sets, and set numbers. */
   readonly parts: readonly (string | number)[];
-  /** By number: matches one character. */
+  /** By set number: matches one character. */
   readonly sets: readonly RegExp[];
 }
 
 export class ExpressionError extends Error {}
 
-/** A capturing group on its way to a number: JavaScript counts them from the left, also those that we add. */
+/** A capturing group that has no number yet. JavaScript numbers all groups from the left, including added ones. */
 interface Group {
   used: boolean;
-  /** It may hold characters beyond ASCII, which look alike once they are classes. */
+  /** Whether it can match non-ASCII characters, which are not distinguishable after the mapping to classes. */
   wide: boolean;
 }
 type Part = string | number | { readonly open: Group } | { readonly back: Group };
 
-/** Of a bracketed class. */
+/** A member of a bracketed class. */
 type Member =
   | { readonly isClass: true; readonly text: string }
   | { readonly isClass: false; readonly char: string };
@@ -34,7 +33,7 @@ interface Flags {
 }
 
 const wordInBrackets = '[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]';
-/** Outside brackets Oniguruma counts six more digits of Latin-1 to words. */
+/** Outside brackets, Oniguruma's `\w` also has six Latin-1 digits. */
 const word = `[${wordInBrackets}²³¹¼½¾]`;
 const shorthands: Readonly<Record<string, string>> = {
   d: '\\p{Nd}',
@@ -52,7 +51,7 @@ const controls: Readonly<Record<string, string>> = {
   e: '\x1b',
 };
 
-/** @throws ExpressionError for what JavaScript cannot do in the same way */
+/** @throws ExpressionError for syntax errors and for features that JavaScript cannot express */
 export function parseExpression(source: string): Expression {
   return new Parser(source).parse();
 }
@@ -63,7 +62,7 @@ class Parser {
   readonly #parts: Part[] = [];
   readonly #sets: RegExp[] = [];
   readonly #setNumbers = new Map<string, number>();
-  /** The capturing groups that the expression itself has, and those that are open. */
+  /** The capturing groups of the source expression, and those that are open. */
   readonly #groups: Group[] = [];
   readonly #open: Group[] = [];
 
@@ -91,7 +90,7 @@ class Parser {
     return true;
   }
 
-  /** One whole character. */
+  /** Consumes one code point. */
   #next(): string {
     const point = this.#source.codePointAt(this.#at);
     if (point === undefined) throw this.#error('an unfinished expression');
@@ -107,7 +106,7 @@ class Parser {
     return match ?? undefined;
   }
 
-  /** Up to the end or the `)` that closes the group. */
+  /** Parses alternatives up to the end or the `)` that closes the group. */
   #alternatives(outer: Flags): void {
     let flags = outer;
     while (this.#at < this.#source.length && !this.#peek(')')) {
@@ -132,7 +131,7 @@ class Parser {
     if (this.#peek('\\')) return this.#escape(flags);
     const char = this.#next();
     if (char === '.') this.#set(flags.dotAll ? '[^]' : '[^\\n]', flags);
-    // Ruby's: they stand at lines.
+    // As in Ruby, `^` and `$` match at line boundaries.
     else if (char === '^') this.#parts.push('(?<![^\\n])');
     else if (char === '$') this.#parts.push('(?![^\\n])');
     else if (char === '*' || char === '+' || char === '?') throw this.#error(`nothing to repeat`);
@@ -153,7 +152,7 @@ class Parser {
       number = this.#sets.push(this.#compiled(`^${text}$`, mode)) - 1;
       this.#setNumbers.set(key, number);
     }
-    // Only plain ASCII is sure to stay itself.
+    // Only ASCII characters are not mapped to classes.
     const narrow = /^\[(?:\\u\{[0-7]?[0-9a-f]\}-?)*\]$/.test(text) && !flags.ignoreCase;
     if (!narrow) for (const group of this.#open) group.wide = true;
     this.#parts.push(number);
@@ -195,7 +194,7 @@ class Parser {
     this.#open.splice(this.#open.indexOf(group), 1);
   }
 
-  /** What JavaScript lacks: what has matched is not given back. A look-ahead is never entered again. */
+  /** Emulates an atomic group, which JavaScript lacks, with a look-ahead and a back-reference: both never backtrack. */
   #atomic(start: number, body?: () => void): void {
     const group: Group = { used: true, wide: false };
     this.#parts.splice(start, 0, '(?:(?=', { open: group });
@@ -210,7 +209,7 @@ class Parser {
       if (!found) return;
       const [text, sign, mode, from, comma, to] = found;
       if (!sign && from === '' && to === '') {
-        // `{,}` and `{}` are text.
+        // `{,}` and `{}` are literal text.
         this.#at -= text.length;
         return;
       }
@@ -271,7 +270,7 @@ class Parser {
     this.#parts.push(')');
   }
 
-  /** After a backslash: a class, or a character by another name. */
+  /** Parses the escape after a backslash: a class or a character. */
   #classEscape(): Member {
     const property = this.#matching(/([pP])\{(\^?)([^}]+)\}/y);
     if (property) {
@@ -295,7 +294,7 @@ class Parser {
     return { isClass: false, char };
   }
 
-  /** A bracketed class in the words of JavaScript's `v` mode. */
+  /** Converts a bracketed class to JavaScript's `v` mode. */
   #class(): string {
     this.#at++;
     const not = this.#take('^') ? '^' : '';
@@ -326,7 +325,7 @@ class Parser {
     if (!this.#peek('-') || this.#peek('-]') || this.#peek('-[')) return from;
     const dash = this.#at++;
     const last = this.#classMember();
-    // `a-\w` is three members, the dash among them.
+    // `a-\w` has three members: `a`, the dash and `\w`.
     if (last.isClass) {
       this.#at = dash + 1;
       return from + escaped('-');
@@ -340,7 +339,7 @@ class Parser {
     return this.#classEscape();
   }
 
-  /** Groups nobody refers to capture nothing; the others get their numbers. */
+  /** Makes groups without references non-capturing, and numbers the others. */
   #numbered(): (string | number)[] {
     const numbers = new Map<Group, number>();
     return this.#parts.map((part) => {
@@ -358,7 +357,7 @@ function changed(flags: Flags, on: string, off: string): Flags {
   return { ignoreCase: state('i', flags.ignoreCase), dotAll: state('m', flags.dotAll) };
 }
 
-/** A character that means itself, within brackets and outside. */
+/** Escapes a character so that it is literal inside and outside brackets. */
 function escaped(char: string): string {
   const point = char.codePointAt(0) as number;
   return point < 0x80 && /[A-Za-z0-9 ]/.test(char) ? char : `\\u{${point.toString(16)}}`;

@@ -1,18 +1,18 @@
-/** The tokens that a model marks the parts of a text with, to be asked for what is missing between two of them. */
+/** The fill-in-the-middle tokens of a code model, which mark the text before and after the missing part. */
 export interface FillInTheMiddle {
   readonly prefix: number;
   readonly suffix: number;
   readonly middle: number;
-  /** Before the name of a repository. */
+  /** Precedes the name of a repository. */
   readonly repo: number | undefined;
-  /** Before the name of a file. */
+  /** Precedes the name of a file. */
   readonly separator: number | undefined;
   readonly pad: number | undefined;
 }
 
 const family = (names: string) => names.split(' ');
 
-/** Texts of these tokens: Qwen2.5-Coder, Granite, StarCoder, DeepSeek-Coder, CodeLlama, CodeGemma, GLM. */
+/** Texts of these tokens in Qwen2.5-Coder, Granite, StarCoder, DeepSeek-Coder, CodeLlama, CodeGemma and GLM. */
 const names: Readonly<Record<keyof FillInTheMiddle, readonly string[]>> = {
   prefix: family('<|fim_prefix|> <fim-prefix> <fim_prefix> <｜fim▁begin｜> <PRE> ▁<PRE> <|code_prefix|>'),
   suffix: family('<|fim_suffix|> <fim-suffix> <fim_suffix> <｜fim▁hole｜> <SUF> ▁<SUF> <|code_suffix|>'),
@@ -22,12 +22,12 @@ const names: Readonly<Record<keyof FillInTheMiddle, readonly string[]>> = {
   pad: family('<|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD]'),
 };
 
-/** A code model that starts on another file or repository has finished this one. */
+/** Tokens that start another file or repository, and therefore end a response. */
 export const endOfFileNames: readonly string[] = [...names.pad, ...names.repo, ...names.separator];
 
 export const fillInTheMiddleNames: readonly string[] = Object.values(names).flat();
 
-/** By the tokens that the metadata names, else by their texts; undefined where one of the three is missing. */
+/** Finds the tokens by the metadata, or else by their texts; undefined when one of the three is missing. */
 export function fillInTheMiddle(
   ids: ReadonlyMap<string, number>,
   named: (name: string) => number | undefined,
@@ -36,7 +36,7 @@ export function fillInTheMiddle(
     [...keys.map((key) => named(`${key}_token_id`)), ...names[part].map((text) => ids.get(text))].find(
       (id) => id !== undefined,
     );
-  // The second keys are those of files from before 2024-10.
+  // Files from before 2024-10 have the second keys.
   const prefix = find('prefix', 'fim_pre', 'prefix');
   const suffix = find('suffix', 'fim_suf', 'suffix');
   const middle = find('middle', 'fim_mid', 'middle');

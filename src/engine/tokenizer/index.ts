@@ -17,13 +17,13 @@ import { markedWords, splitWords, stepWords, tidyWords, type Words } from './wor
 export { ChatTemplateError, createChatTemplate } from './chat-template.ts';
 export type { ChatTemplate, Tokenizer } from './types.ts';
 
-/** What a kind has beside its special tokens. `addBos` and `addEos` stand unless the metadata says otherwise. */
+/** The parts of a tokenizer that depend on its kind. `addBos` and `addEos` are defaults that the metadata overrides. */
 interface Parts {
   readonly vocabulary: Vocabulary;
   readonly model: TextModel;
   readonly addBos: boolean;
   readonly addEos: boolean;
-  /** Comes before what tokenizer.json has for a normalizer. */
+  /** Runs before the normalizers of tokenizer.json. */
   readonly normalize?: (text: string) => string;
 }
 
@@ -44,7 +44,7 @@ const kinds: Readonly<Record<string, (metadata: Metadata) => Parts>> = {
   },
   llama(metadata) {
     const vocabulary = readVocabulary(metadata, { bosId: 1, eosId: 2, unknownId: 0 });
-    // Some GGUF files have merges beside the scores; the scores are what counts there.
+    // Some GGUF files have both merges and scores. Then the scores count.
     const scored = metadata.has('tokenizer.ggml.scores') || !metadata.has('tokenizer.ggml.merges');
     const words = wordsUnder(metadata) ?? markedWords(readFlag(metadata, 'add_space_prefix') ?? true);
     const merges = scored ? undefined : readStrings(metadata, 'merges');
@@ -55,7 +55,7 @@ const kinds: Readonly<Record<string, (metadata: Metadata) => Parts>> = {
       addEos: false,
     };
   },
-  /** Merges of whole texts, in the order of their list: the scores of such files mean nothing. */
+  /** Merges whole texts in the order of the merge list. The scores of such files have no meaning. */
   gemma4(metadata) {
     const vocabulary = readVocabulary(metadata, { bosId: 2, eosId: 1, unknownId: 3 });
     const words = markedWords(readFlag(metadata, 'add_space_prefix') ?? false);
@@ -67,7 +67,7 @@ const kinds: Readonly<Record<string, (metadata: Metadata) => Parts>> = {
     };
   },
   bert(metadata) {
-    // [CLS] and [SEP] frame every text; GGUF spells the key of the second one like this.
+    // [CLS] and [SEP] surround every text. GGUF misspells the key of [SEP].
     const named = (name: string, id: number) => Number(metadata.get(`tokenizer.ggml.${name}`) ?? id);
     const vocabulary = readVocabulary(metadata, {
       bosId: named('cls_token_id', 101),
@@ -116,15 +116,16 @@ function wordsUnder(metadata: Metadata): Words | undefined {
 }
 
 /**
- * The tokenizer that a model file describes.
- * @throws ModelFileError `unsupported_tokenizer` for a kind or a pre-tokenizer that we do not have,
- *   `invalid_tokenizer` for lists that are missing or too short
+ * Creates the tokenizer that a model file describes.
+ * @throws ModelFileError `unsupported_tokenizer` for an unknown kind or pre-tokenizer, `invalid_tokenizer` for lists
+ *   that are missing or too short
  */
 export function createTokenizer(metadata: Metadata): Tokenizer {
   const kind = readString(metadata, 'model');
   const create = kind !== undefined && Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
   if (!create || kind === undefined) {
-    const found = kind === undefined ? 'the model file names no tokenizer' : `unknown tokenizer '${kind}'`;
+    const found =
+      kind === undefined ? 'the model file has no tokenizer.ggml.model' : `unknown tokenizer '${kind}'`;
     throw new ModelFileError(
       'unsupported_tokenizer',
       `${found} (supported: ${Object.keys(kinds).join(', ')})`,

@@ -2,8 +2,8 @@ import { type Pairs, PairTable } from './merge.ts';
 import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';
 
 /**
- * Texts as numbers: token ids, and numbers beyond the vocabulary for what only occurs on the way to a token. A text
- * is never a control or byte token, even where it is written like one.
+ * Maps texts to symbols: token ids, and numbers beyond the vocabulary for intermediate texts that are not tokens. A
+ * text never becomes a control or byte token, even if it equals the text of one.
  */
 export class SymbolTable {
   readonly #vocabulary: Vocabulary;
@@ -14,7 +14,7 @@ export class SymbolTable {
     this.#vocabulary = vocabulary;
   }
 
-  /** The token of a text, if it has one. */
+  /** The token id of a text; undefined when it is not a token. */
   token(text: string): number | undefined {
     const id = this.#vocabulary.ids.get(text);
     return id !== undefined && isText(this.#vocabulary.types[id] as number) ? id : undefined;
@@ -35,21 +35,21 @@ export class SymbolTable {
   }
 }
 
-/** Types of tokens that text may become. */
+/** Whether text may become tokens of this type. */
 export function isText(type: number): boolean {
   return !isSpecial(type) && type !== tokenType.byte;
 }
 
 /**
- * The pairs of a merge list, each looked up when it is first met: a list of half a million is then ready as soon as
- * its lines are hashed.
+ * The pairs of a merge list, looked up on first use. A list of half a million merges is therefore ready as soon as its
+ * lines are hashed.
  */
 export class ListedPairs implements Pairs {
   readonly #symbols: SymbolTable;
   readonly #lines: LineIndex;
   readonly #met: PairTable;
 
-  /** @param merges lines `left right`, most important first */
+  /** @param merges lines `left right`, highest priority first */
   constructor(symbols: SymbolTable, merges: readonly string[]) {
     this.#symbols = symbols;
     this.#lines = new LineIndex(merges);
@@ -76,10 +76,10 @@ export class ListedPairs implements Pairs {
   }
 }
 
-/** Finds lines by their two parts. A Map of as many texts takes five times as long to fill. */
+/** A hash index of merge lines by their two parts. A Map with as many keys takes five times as long to fill. */
 class LineIndex {
   readonly #lines: readonly string[];
-  /** Open addressing: line + 1, or 0 for free. At most half full. */
+  /** Open addressing: line + 1, or 0 for a free slot. At most half full. */
   readonly #slots: Int32Array;
 
   constructor(lines: readonly string[]) {
@@ -119,5 +119,5 @@ function slotOf(hash: number, last: number): number {
   return (mixed ^ (mixed >>> 13)) & last;
 }
 
-/** Pairs remembered before a table starts again: at most about 24 MB. */
+/** Pairs that a table caches before it is cleared; at most about 24 MB. */
 export const pairCapacity = (size: number) => Math.min(2 ** 20, size * 32);

@@ -1,22 +1,22 @@
-/** Joining neighbouring symbols in the order of their ranks: the heart of BPE and SentencePiece. */
+/** Merges adjacent symbols in the order of their ranks, for BPE and SentencePiece. */
 
-/** Symbols are numbers: token ids, and beyond them what the vocabulary has no token for. */
+/** Which pairs of symbols merge. Symbols are token ids, and numbers beyond the vocabulary for other texts. */
 export interface Pairs {
-  /** The lower, the sooner the pair joins; below 2^24. -1 when it never does. */
+  /** The merge rank, below 2^24; lower ranks merge first. -1 when the pair does not merge. */
   rankOf(left: number, right: number): number;
-  /** The symbol that a pair with a rank becomes. */
+  /** The symbol that a mergeable pair becomes. */
   mergedOf(left: number, right: number): number;
 }
 
 /** A hash table of symbol pairs. */
 export class PairTable {
-  /** By entry; -1 for a pair known never to join. */
+  /** Rank by entry; -1 for a pair that does not merge. */
   readonly rank: Int32Array;
   readonly merged: Int32Array;
   readonly #left: Int32Array;
   readonly #right: Int32Array;
   #size = 0;
-  /** Open addressing: entry + 1, or 0 for free. At most half full. */
+  /** Open addressing: entry + 1, or 0 for a free slot. At most half full. */
   readonly #slots: Int32Array;
   readonly #capacity: number;
 
@@ -38,12 +38,12 @@ export class PairTable {
     this.#slots.fill(0);
   }
 
-  /** The pair's entry, or -1. */
+  /** The entry of a pair, or -1. */
   find(left: number, right: number): number {
     return (this.#slots[this.#slotOf(left, right)] as number) - 1;
   }
 
-  /** Adds a pair unless it is there; the table must not be full. */
+  /** Adds a pair unless it exists, and returns its entry. The table must not be full. */
   add(left: number, right: number, rank: number, merged: number): number {
     const slot = this.#slotOf(left, right);
     const found = this.#slots[slot] as number;
@@ -70,9 +70,9 @@ export class PairTable {
   }
 }
 
-/** Words up to this many symbols are searched for their best pair from end to end. */
+/** For words up to this many symbols, a linear search finds the best pair. */
 const shortWord = 64;
-/** Heap keys are rank * this + position. */
+/** Heap keys are rank * maxPositions + position. */
 const positions = 2 ** 28;
 const none = 0x7fffffff;
 
@@ -85,9 +85,9 @@ export class Merger {
   }
 
   /**
-   * Joins until nothing joins: the lowest rank first, of equal ones the leftmost.
-   * @param symbols worked on in place
-   * @returns how many symbols are left, at the front of `symbols`
+   * Merges until no pair merges: the lowest rank first, the leftmost of equal ranks.
+   * @param symbols modified in place
+   * @returns the number of remaining symbols, which are at the start of `symbols`
    */
   merge(symbols: Int32Array, count: number): number {
     if (count < 2) return count;
@@ -125,11 +125,11 @@ export class Merger {
     return rank < 0 ? none : rank;
   }
 
-  /** The same with a heap, so that a word of millions of symbols stays near linear. */
+  /** The same with a heap, so that the time for a word of millions of symbols is nearly linear. */
   #mergeLong(symbols: Int32Array, count: number): number {
     if (count > positions) throw new RangeError(`a word of ${count} symbols is too long to tokenize`);
     const pairs = this.#pairs;
-    // Links between the symbols that are left; an absorbed one is -1.
+    // Links between the remaining symbols. Merged symbols are -1.
     const next = new Int32Array(count);
     const previous = new Int32Array(count);
     const heap = new MinHeap(count);
@@ -153,7 +153,7 @@ export class Merger {
       const left = top - rank * positions;
       const right = next[left] as number;
       if (symbols[left] === -1 || right >= count) continue;
-      // Entries whose pair has changed since are left in the heap and skipped here.
+      // Skip stale heap entries whose pair has changed.
       if (pairs.rankOf(symbols[left] as number, symbols[right] as number) !== rank) continue;
       symbols[left] = pairs.mergedOf(symbols[left] as number, symbols[right] as number);
       symbols[right] = -1;
@@ -170,7 +170,7 @@ export class Merger {
   }
 }
 
-/** A binary heap of numbers, least first. */
+/** A binary min-heap of numbers. */
 class MinHeap {
   size = 0;
   #keys: Float64Array;
@@ -179,7 +179,7 @@ class MinHeap {
     this.#keys = new Float64Array(capacity);
   }
 
-  /** Adds without keeping the order; call `order` afterwards. */
+  /** Adds a key without restoring the heap order; call `heapify` afterwards. */
   append(key: number): void {
     if (this.size === this.#keys.length) {
       const larger = new Float64Array(this.size * 2);

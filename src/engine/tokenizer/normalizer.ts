@@ -6,7 +6,7 @@ type Change = (text: string) => string;
 
 const what = 'normalizer';
 
-/** By tokenizer.json's types. */
+/** Normalizers by their type in tokenizer.json. */
 const changes: Readonly<Record<string, (step: Step) => Change>> = {
   NFC: () => (text) => text.normalize('NFC'),
   NFD: () => (text) => text.normalize('NFD'),
@@ -28,14 +28,14 @@ const changes: Readonly<Record<string, (step: Step) => Change>> = {
   },
   Precompiled(step) {
     const map = step['precompiled_charsmap'];
-    // Files without one say null.
+    // Files without a map have null.
     if (typeof map !== 'string') return (text) => text;
     const table = new CharacterMap(Uint8Array.from(atob(map), (char) => char.charCodeAt(0)));
     return (text) => table.apply(text);
   },
 };
 
-/** What tokenizer.json does to a text before it is cut. */
+/** Creates a function that runs the normalizers of tokenizer.json. */
 export function createNormalizer(steps: readonly Step[]): Change {
   const list = steps.map((step) => {
     const make = Object.hasOwn(changes, step.type) ? changes[step.type] : undefined;
@@ -45,12 +45,12 @@ export function createNormalizer(steps: readonly Step[]): Change {
   return (text) => list.reduce((changed, change) => change(changed), text);
 }
 
-/** Character by character: JavaScript would write another sigma at a word's end. */
+/** Lower case without JavaScript's final sigma, because the tokenizers library maps each character by itself. */
 export function lowerCase(text: string): string {
   return text.replaceAll('Σ', 'σ').toLowerCase();
 }
 
-/** Not by a regular expression: that would try again at every space of a long run. */
+/** Strips white space. A regular expression would take quadratic time on long runs of spaces. */
 function stripped(text: string, left: boolean, right: boolean): string {
   const isSpace = (at: number) => /\p{White_Space}/u.test(text.charAt(at));
   let start = 0;

@@ -1,10 +1,10 @@
 import { tokenType, type Vocabulary } from './vocabulary.ts';
 
-/** How SentencePiece writes a space. */
+/** The character that SentencePiece writes for a space. */
 export const mark = '▁';
 const markUnit = mark.charCodeAt(0);
 
-/** Writes characters that no token has: as the tokens `<0x00>` to `<0xFF>` of their bytes, or as the unknown token. */
+/** Encodes characters that have no token: as the byte tokens `<0x00>` to `<0xFF>`, or as the unknown token. */
 export class ByteSpeller {
   readonly #ids: readonly (number | undefined)[];
   readonly #unknown: readonly number[];
@@ -31,9 +31,11 @@ export function pieceBytes(vocabulary: Vocabulary, id: number): Uint8Array {
   return new TextEncoder().encode(text.replaceAll(mark, ' '));
 }
 
-/** Cuts texts where no token reaches over: before a `▁` that nothing joins to what precedes it. */
+/**
+ * Splits texts at boundaries that no token spans: before a `▁` that no token contains after the preceding character.
+ */
 export class PieceSpans {
-  /** Code units that some token has right before a `▁`: only there may a token reach over a word's end. */
+  /** Code units that some token has directly before a `▁`. Only after these may a token span the end of a word. */
   readonly #joins: ReadonlySet<number>;
 
   constructor(tokens: readonly string[]) {

@@ -2,15 +2,15 @@ import { ModelFileError } from '../formats/model-file.ts';
 import type { Split } from './word-splitter.ts';
 
 /**
- * How a byte-level BPE vocabulary wants its text cut into words: `tokenizer.ggml.pre`. No merge crosses a cut.
- * The expressions are the ones in the models' own tokenizer.json.
+ * How a byte-level BPE tokenizer splits text into words (`tokenizer.ggml.pre`). No merge crosses a word boundary. The
+ * expressions are those of the models' tokenizer.json files.
  */
 export interface PreTokenizer {
-  /** Applied one after the other, each to every piece that the one before left. */
+  /** Applied in order; each step splits the pieces of the previous one. */
   readonly steps: readonly (string | Split)[];
-  /** A word that is a token is that token, whatever the merges say. */
+  /** A word that equals a token becomes that token without merges. */
   readonly ignoreMerges?: true;
-  /** The text begins with BOS unless the metadata says otherwise. */
+  /** Whether text starts with BOS by default; the metadata overrides this. */
   readonly addBos?: true;
 }
 
@@ -24,21 +24,21 @@ const digit = '\\p{N}';
 const upTo3 = `${digit}{1,3}`;
 
 export const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|${marks}|${spaces}`;
-/** GPT-4's cl100k with the vocabulary's own way to group digits. */
+/** GPT-4's cl100k with a given grouping of digits. */
 const cl100k = (digits: string) => `${contraction}|${word}|${digits}|${marks}[\\r\\n]*|${linesAndSpaces}`;
-/** GPT-4o's o200k: words also break where small letters turn to capitals. */
+/** GPT-4o's o200k, which also splits words where lower case changes to upper case. */
 const upper = '[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]';
 const lower = '[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]';
 const o200k = (suffix: string, digits: string) =>
   `${lead}${upper}*${lower}+${suffix}|${lead}${upper}+${lower}*${suffix}|` +
   `${digits}|${marks}[\\r\\n/]*|${linesAndSpaces}`;
-// Falcon's list has the backtick, the default one does not.
+// Falcon's expression also has the backtick.
 const asciiSymbols = '$+<=>\\^~|';
-/** Cased letters, as DeepSeek LLM lists them (Unicode 13 and without some later blocks). */
+/** Cased letters as listed by DeepSeek LLM (Unicode 13, without some later blocks). */
 const deepseekCased =
   '[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]';
 const deepseekMarks = '[!-/:-~！-／：-～‘-‟　-。]';
-/** Han, and nearly all of U+0800 to U+4E00 and Hangul: DeepSeek's first vocabularies. */
+/** Han, Hangul and most of U+0800 to U+4E00, as in DeepSeek's first tokenizers. */
 const deepseekCjk = '[一-龥ࠀ-一가-퟿]+';
 
 const llama3: PreTokenizer = { steps: [cl100k(upTo3)], ignoreMerges: true, addBos: true };
@@ -143,7 +143,7 @@ export const preTokenizers: Readonly<Record<string, PreTokenizer>> = {
     ],
     addBos: true,
   },
-  // Groups of three digits counted from the right: the head of a run is what three does not divide.
+  // Groups of three digits, counted from the right: the first group of a run has the remainder.
   superbpe: { steps: [`${digit}+`, '(?<![0-9])[0-9]{1,3}(?=(?:[0-9]{3})*(?![0-9]))|[0-9]{3}'] },
   'seed-coder': {
     steps: [`${contraction}|${word}|${digit}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|${linesAndSpaces}`],

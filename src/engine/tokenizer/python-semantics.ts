@@ -1,7 +1,7 @@
 /**
- * What our Jinja understands otherwise than Python's, for which templates are written: it has no methods of an object
- * that has a key of that name, and refuses nulls, lists and what is undefined in many places. A parsed template is
- * rewritten to ask the functions here instead.
+ * Chat templates are written for Python's Jinja, and @huggingface/jinja differs from it: an object's key hides the
+ * method of the same name, and null, lists and undefined are rejected in many places. This file rewrites a parsed
+ * template so that it calls the functions below instead.
  */
 import { format } from './strftime.ts';
 
@@ -18,7 +18,7 @@ const own = {
   time: 'lathe_strftime_now',
 };
 
-/** A value as functions are given it: members of lists and objects are wrapped still. */
+/** A value that the Jinja library passes to a function: list and object members are still wrapped. */
 type Given = string | number | boolean | null | undefined | readonly Wrapped[] | ReadonlyMap<string, Wrapped>;
 interface Wrapped {
   readonly type: string;
@@ -33,7 +33,7 @@ function contains(one: Given, all: Given): boolean {
   return all instanceof Map && all.has(one);
 }
 
-/** What rewritten templates call. */
+/** Functions that rewritten templates call. */
 export const pythonFunctions = {
   [own.text]: pythonText,
   [own.contains]: contains,
@@ -43,8 +43,8 @@ export const pythonFunctions = {
 };
 
 /**
- * As Python's `str` writes it; what is undefined is nothing in templates.
- * @param isNone tells a null from what is undefined, which look alike here
+ * Converts a value like Python's `str`; undefined becomes an empty text, as in Jinja.
+ * @param isNone distinguishes null from undefined, which functions receive alike
  */
 function pythonText(value: Given, isNone = false): string {
   if (value === undefined || value === null) return isNone ? 'None' : '';
@@ -72,14 +72,14 @@ function quoted(text: string): string {
   return `'${escaped.replaceAll("'", "\\'")}'`;
 }
 
-/** Rewrites a parsed template in place. */
+/** Rewrites a parsed template in place so that it behaves like Python's Jinja. */
 export function withPythonSemantics(program: object): void {
   rewriteMembers(program as Node);
 }
 
 function rewriteMembers(node: Node): void {
   for (const [name, value] of Object.entries(node)) {
-    // What is assigned to is no value.
+    // The target of an assignment is not evaluated.
     if (name === 'assignee') continue;
     const isBody = ['body', 'alternate', 'defaultBlock'].includes(name);
     node[name] = isBody && Array.isArray(value) ? value.map(statement) : rewritten(value);
@@ -102,7 +102,7 @@ const call = (name: string, ...args: unknown[]): Node => ({
   args,
 });
 
-/** A variable or a part of one. Anything else is evaluated once only: it may call a macro. */
+/** Whether a node is a variable or a member of one. Other nodes must be evaluated only once: they may call a macro. */
 const isPlain = ({ type }: Node) => ['Identifier', 'MemberExpression', 'SelectExpression'].includes(type);
 
 function textOf(value: unknown): Node {
@@ -111,14 +111,14 @@ function textOf(value: unknown): Node {
   return isPlain(node) ? call(own.text, node, isNone) : call(own.text, node);
 }
 
-/** Prints a null or a list too. */
+/** Rewrites a printed expression so that null and lists can be printed. */
 function statement(value: unknown): unknown {
   const node = rewritten(value) as Node;
   return isPlain(node) ? textOf(node) : node;
 }
 
 const methods = ['items', 'keys', 'values', 'get'];
-/** Filters that take any value as its text. */
+/** Filters that convert their operand to text. */
 const ofTexts = ['upper', 'lower', 'capitalize', 'title', 'trim'];
 
 const rules: Readonly<Record<string, (node: Node) => Node>> = {

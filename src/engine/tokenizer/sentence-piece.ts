@@ -7,8 +7,8 @@ import { WordCache } from './word-cache.ts';
 import type { Words } from './words.ts';
 
 /**
- * SentencePiece's BPE (`tokenizer.ggml.model` 'llama'): characters joined where the result is a token, the best
- * score first, or in the order of a merge list; a character that no token has is written as `<0xNN>` bytes.
+ * SentencePiece's BPE (`tokenizer.ggml.model` 'llama'): merges characters when the result is a token, the best score
+ * first or in the order of a merge list. A character without a token becomes `<0xNN>` byte tokens.
  */
 export class SentencePieceModel implements TextModel {
   readonly #vocabulary: Vocabulary;
@@ -17,14 +17,14 @@ export class SentencePieceModel implements TextModel {
   readonly #merger: Merger;
   readonly #cache = new WordCache();
   readonly #speller: ByteSpeller;
-  /** Characters without a token, as the ids of their bytes. */
+  /** Byte token ids by the symbol of a character without a token. */
   readonly #spelled = new Map<number, readonly number[]>();
   readonly #spans: PieceSpans;
   #work = new Int32Array(256);
 
   /**
-   * @param words gives texts with their spaces written as `▁`
-   * @param merges lines `left right`; without them the scores decide
+   * @param preTokenizer yields words with spaces written as `▁`
+   * @param merges lines `left right`; undefined to merge by scores
    */
   constructor(vocabulary: Vocabulary, words: Words, merges: readonly string[] | undefined) {
     this.#vocabulary = vocabulary;
@@ -65,7 +65,7 @@ export class SentencePieceModel implements TextModel {
       if (symbol < this.#vocabulary.tokens.length) ids.push(symbol);
       else for (const id of this.#spell(symbol)) ids.push(id);
     }
-    // One huge word must not hold its memory for good.
+    // Release the memory of a huge word.
     if (this.#work.length > 2 ** 20) this.#work = new Int32Array(256);
   }
 
@@ -83,10 +83,10 @@ export class SentencePieceModel implements TextModel {
   }
 }
 
-/** Finds out which pairs join when they first meet: a vocabulary has no list of them. */
+/** Pairs that merge because the result is a token with a score, looked up on first use. */
 class ScoredPairs implements Pairs {
   readonly #symbols: SymbolTable;
-  /** By token: 0 for the best score; -1 for what text never becomes. */
+  /** Rank by token: 0 for the best score; -1 for tokens that text never becomes. */
   readonly #ranks: Int32Array;
   readonly #table: PairTable;
 
@@ -123,7 +123,7 @@ function ranksByScore(vocabulary: Vocabulary): Int32Array {
   order.sort((a, b) => (scores[b] as number) - (scores[a] as number));
   let rank = 0;
   order.forEach((id, at) => {
-    // Equal scores share a rank: the leftmost pair then goes first.
+    // Equal scores share a rank, so that the leftmost pair merges first.
     if (at > 0 && scores[id] !== scores[order[at - 1] as number]) rank++;
     ranks[id] = rank;
   });

@@ -1,34 +1,34 @@
-/** A part of a text: plain text from `start` to `end`, or the special token `id` that stands there. */
+/** A part of a text: plain text from `start` to `end`, or a special token with its `id`. */
 export interface Fragment {
   readonly start: number;
   readonly end: number;
   readonly id?: number;
 }
 
-/** Special tokens that do more than stand where they are written. */
+/** Special tokens that affect the surrounding text, as `lstrip`, `rstrip` and `single_word` of tokenizer.json. */
 export interface TokenHabits {
-  /** They swallow the white space before them, or after them. */
+  /** Tokens that remove the white space before or after them. */
   readonly stripsLeft: ReadonlySet<number>;
   readonly stripsRight: ReadonlySet<number>;
-  /** They are text where a letter or digit stands beside them. */
+  /** Tokens that are plain text when a letter or digit is adjacent. */
   readonly singleWords: ReadonlySet<number>;
 }
 
 interface Node {
-  /** By code unit. */
+  /** Children by code unit. */
   readonly next: Map<number, Node>;
   id?: number;
 }
 
-/** Finds tokens written in a text: leftmost first, of several that start there the longest. */
+/** Finds tokens that are written in a text: the leftmost first, and the longest of those that start there. */
 export class SpecialTokens {
   readonly #root: Node = { next: new Map() };
   readonly #habits: TokenHabits;
   readonly #isSpecial: (id: number) => boolean;
-  /** 1 for code units that a token begins with. */
+  /** 1 for code units that some token starts with. */
   readonly #starts = new Uint8Array(0x10000);
 
-  /** @param isSpecial of which tokens nothing is read in literal parts of a text */
+  /** @param isSpecial returns whether a token must not be recognized in literal ranges of a text */
   constructor(
     tokens: Iterable<readonly [id: number, text: string]>,
     habits: TokenHabits,
@@ -54,8 +54,8 @@ export class SpecialTokens {
   }
 
   /**
-   * The parts of a text in order; none of them is empty.
-   * @param literal parts that no special token may reach into, in order
+   * Splits a text into non-empty fragments in order.
+   * @param literalRanges ranges in order in which special tokens are not recognized
    */
   split(text: string, literal: readonly (readonly [start: number, end: number])[] = []): Fragment[] {
     const fragments: Fragment[] = [];
@@ -86,7 +86,7 @@ export class SpecialTokens {
     return fragments;
   }
 
-  /** @param before where special tokens must have ended */
+  /** @param before start of the next literal range; special tokens must end before it */
   #longestAt(text: string, start: number, before: number): Required<Fragment> | undefined {
     let found: Required<Fragment> | undefined;
     let node: Node | undefined = this.#root;

@@ -1,13 +1,13 @@
 import { ModelFileError } from '../formats/model-file.ts';
 import { ExpressionError } from './expression.ts';
 
-/** A member of tokenizer.json that says by its `type` what it does: a normalizer, a pre-tokenizer, a processor. */
+/** An object of tokenizer.json with a `type`: a normalizer, a pre-tokenizer or a post-processor. */
 export interface Step {
   readonly type: string;
   readonly [member: string]: unknown;
 }
 
-/** The steps under a metadata key of ours, where they stand as JSON. */
+/** Parses the steps in a `tokenizer.hugging_face.*` metadata value, which is JSON. */
 export function readSteps(value: unknown): readonly Step[] | undefined {
   return typeof value === 'string' ? (JSON.parse(value) as readonly Step[]) : undefined;
 }
@@ -19,7 +19,7 @@ export function unsupportedStep(what: string, step: Step): ModelFileError {
   );
 }
 
-/** Runs what reads a regular expression, and says which step it was that could not be read. */
+/** Calls `read` and reports an unsupported regular expression as an error of the step. */
 export function readingStep<T>(what: string, step: Step, read: () => T): T {
   try {
     return read();
@@ -27,12 +27,12 @@ export function readingStep<T>(what: string, step: Step, read: () => T): T {
     if (!(error instanceof ExpressionError)) throw error;
     throw new ModelFileError(
       'unsupported_tokenizer',
-      `the tokenizer's ${what} has an expression that cannot be run here: ${error.message}; use a GGUF file of the model instead`,
+      `the tokenizer's ${what} has an unsupported regular expression: ${error.message}; use a GGUF file of the model instead`,
     );
   }
 }
 
-/** `{ String }` stands for itself, `{ Regex }` is an expression. */
+/** The regular expression of a step's pattern: `{ String }` is literal text, `{ Regex }` is an expression. */
 export function patternOf(step: Step): string | undefined {
   const pattern = step['pattern'] as { String?: unknown; Regex?: unknown } | undefined;
   if (typeof pattern?.Regex === 'string') return pattern.Regex;

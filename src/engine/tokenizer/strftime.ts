@@ -45,11 +45,14 @@ const fields: Readonly<Record<string, (now: Date) => string>> = {
   '%': () => '%',
 };
 
-/** A local time as Python's strftime writes it in the C locale; `%-d` leaves out leading zeros. */
+/**
+ * Formats a local time like Python's strftime in the C locale; `%-d` omits leading zeros.
+ * @throws Error for an unknown directive
+ */
 export function format(now: Date, pattern: string): string {
   return pattern.replaceAll(/%(-?)([A-Za-z%])/g, (_, bare: string, name: string) => {
     const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
-    if (!field) throw new Error(`strftime_now has no '%${bare}${name}'`);
+    if (!field) throw new Error(`strftime_now does not support '%${bare}${name}'`);
     return bare ? field(now).replace(/^[0 ]+(?=.)/, '') : field(now);
   });
 }

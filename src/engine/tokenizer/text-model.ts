@@ -1,10 +1,10 @@
-/** A tokenizer without its special tokens: what differs between byte-level BPE, SentencePiece and WordPiece. */
+/** The algorithm of a tokenizer without special tokens: byte-level BPE, SentencePiece, unigram or WordPiece. */
 export interface TextModel {
   /**
    * Appends the ids of a text without special tokens.
-   * @param first whether the text begins the prompt; otherwise it follows a special token
+   * @param isPromptStart whether the text starts the prompt; otherwise it follows a special token
    */
   encode(text: string, first: boolean, ids: number[]): void;
-  /** The bytes that a token which is no special one stands for. */
+  /** The bytes of a token that is not special. */
   bytes(id: number): Uint8Array;
 }

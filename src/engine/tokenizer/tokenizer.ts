@@ -6,7 +6,7 @@ import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';
 
 const noBytes = new Uint8Array(0);
 
-/** A text model with the vocabulary's special tokens around it. */
+/** A tokenizer: a text model and the special tokens of its vocabulary. */
 export class ModelTokenizer implements Tokenizer {
   readonly kind: string;
   readonly vocabSize: number;
@@ -19,20 +19,20 @@ export class ModelTokenizer implements Tokenizer {
   readonly #leading: readonly number[];
   readonly #trailing: readonly number[];
   readonly #normalize: (text: string) => string;
-  /** User-defined tokens are found in any text, the special ones only where they are asked for. */
+  /** User-defined tokens are recognized in any text, special tokens only with `parseSpecial`. */
   readonly #userDefined: SpecialTokens;
   readonly #allSpecial: SpecialTokens;
-  /** By id; made when first asked for. */
+  /** Token bytes by id, filled on first use. */
   readonly #bytes: (Uint8Array | undefined)[] = [];
 
   constructor(parts: {
     kind: string;
     vocabulary: Vocabulary;
     model: TextModel;
-    /** Ids around every text. */
+    /** Ids that `addSpecial` adds before and after a text. */
     leading: readonly number[];
     trailing: readonly number[];
-    /** What happens to a text before the model sees it. */
+    /** Runs on plain text before the model encodes it. */
     normalize: (text: string) => string;
   }) {
     const { vocabulary } = parts;
@@ -60,7 +60,7 @@ export class ModelTokenizer implements Tokenizer {
   }
 
   encode(text: string, options: EncodeOptions = {}): number[] {
-    // A lone surrogate has no UTF-8; like TextEncoder, it becomes U+FFFD.
+    // A lone surrogate has no UTF-8 encoding. Like in TextEncoder, it becomes U+FFFD.
     const wellFormed = text.isWellFormed() ? text : text.toWellFormed();
     const special = options.parseSpecial ? this.#allSpecial : this.#userDefined;
     const ids: number[] = options.addSpecial ? [...this.#leading] : [];
@@ -127,7 +127,7 @@ export class ModelTokenizer implements Tokenizer {
   }
 }
 
-/** Keeps a leading U+FEFF, which is text here. */
+/** A decoder that keeps a leading U+FEFF as text. */
 function decoder(): TextDecoder {
   return new TextDecoder('utf-8', { ignoreBOM: true });
 }

@@ -1,11 +1,11 @@
 import type { FillInTheMiddle } from './fill-in-the-middle.ts';
 
 export interface EncodeOptions {
-  /** Add the model's own leading and trailing special tokens (BOS, EOS) as its metadata says. Default false. */
+  /** Add the leading and trailing special tokens (BOS, EOS) that the model's metadata requires. Default false. */
   addSpecial?: boolean;
-  /** Read special and control tokens written in the text (`<|im_start|>`) as tokens. Default false: they are text. */
+  /** Parse special and control tokens written in the text (`<|im_start|>`) as tokens. Default false: they are text. */
   parseSpecial?: boolean;
-  /** With `parseSpecial`: parts of the text, in order, where special and control tokens are not read all the same. */
+  /** With `parseSpecial`: ranges of the text, in order, in which special and control tokens are still text. */
   literal?: readonly (readonly [start: number, end: number])[];
 }
 
@@ -15,26 +15,26 @@ export interface Tokenizer {
   readonly vocabSize: number;
   readonly bosId: number | undefined;
   readonly eosId: number | undefined;
-  /** Every token that ends an answer (EOS, EOT, EOM), by metadata and by name. */
+  /** Every token that ends a response (EOS, EOT, EOM), by metadata and by text. */
   readonly endIds: ReadonlySet<number>;
-  /** Of a model that fills in what is missing in a text. */
+  /** Fill-in-the-middle tokens; undefined when the model does not have them. */
   readonly fim?: FillInTheMiddle | undefined;
   encode(text: string, options?: EncodeOptions): number[];
-  /** Special (control) tokens are left out unless `special` is set. Invalid UTF-8 becomes U+FFFD. */
+  /** Omits special (control) tokens unless `special` is set. Invalid UTF-8 becomes U+FFFD. */
   decode(ids: readonly number[], options?: { special?: boolean }): string;
   /** The bytes a token stands for; empty for control tokens. */
   tokenBytes(id: number): Uint8Array;
-  /** The token as the vocabulary writes it (`<|im_end|>`, `Ġhello`). */
+  /** The token's text in the vocabulary (`<|im_end|>`, `Ġhello`). */
   tokenText(id: number): string;
   isControl(id: number): boolean;
-  /** A decoder that never splits a character: bytes of an unfinished one wait for the next token. */
+  /** Creates a streaming decoder. It holds back the bytes of an incomplete character until the next token. */
   stream(): TokenStream;
 }
 
 export interface TokenStream {
-  /** The text that became certain with this token; may be empty. */
+  /** Adds a token and returns the text that is now complete; may be empty. */
   push(id: number): string;
-  /** What is left; unfinished bytes become U+FFFD. */
+  /** Returns the rest; incomplete bytes become U+FFFD. */
   flush(): string;
 }
 
@@ -48,14 +48,14 @@ export interface ChatTemplate {
   /** The Jinja source. */
   readonly source: string;
   /**
-   * The prompt text of a conversation. Throws `ChatTemplateError` with the template's own words when it raises
-   * or uses something unsupported; never renders something else instead.
+   * Renders the prompt text of a conversation.
+   * @throws ChatTemplateError with the template's message when it raises an exception or uses an unsupported feature
    */
   render(input: {
     messages: readonly ChatMessage[];
     tools?: readonly unknown[];
     addGenerationPrompt?: boolean;
-    /** Further template variables (`enable_thinking` ...). */
+    /** Additional template variables (`enable_thinking` ...). */
     variables?: Readonly<Record<string, unknown>>;
   }): string;
 }

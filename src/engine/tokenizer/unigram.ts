@@ -5,13 +5,13 @@ import { tokenType, type Vocabulary } from './vocabulary.ts';
 import { WordCache } from './word-cache.ts';
 import type { Words } from './words.ts';
 
-/** What an unknown character costs below the worst token. */
+/** How far the score of an unknown character is below the lowest token score. */
 const unknownPenalty = 10;
 const unknown = -1;
 
 /**
- * SentencePiece's unigram model (`tokenizer.ggml.model` 't5'): of all ways to lay tokens end to end, the one with the
- * best sum of scores. Characters that no token has are one unknown token together, or their `<0xNN>` bytes.
+ * SentencePiece's unigram model (`tokenizer.ggml.model` 't5'): finds the segmentation with the highest sum of scores.
+ * Adjacent characters without a token become one unknown token, or `<0xNN>` byte tokens.
  */
 export class UnigramModel implements TextModel {
   readonly #vocabulary: Vocabulary;
@@ -21,7 +21,7 @@ export class UnigramModel implements TextModel {
   readonly #speller: ByteSpeller;
   readonly #tokens: TokenTrie;
   readonly #unknownScore: number;
-  /** By place in a word: the best sum up to it, and the token that ends there. */
+  /** By position in a word: the best score up to it, and the start and id of the token that ends there. */
   #sums = new Float64Array(256);
   #starts = new Int32Array(256);
   #ids = new Int32Array(256);
@@ -55,7 +55,7 @@ export class UnigramModel implements TextModel {
     this.#cache.keep(word, found, 0);
   }
 
-  /** Unknown characters are one token also across words, unless a pre-tokenizer parted them. */
+  /** Merges unknown tokens across words, unless the pre-tokenizer separated the words. */
   #append(found: readonly number[], ids: number[], pieceStart: number): void {
     const { unknownId } = this.#vocabulary;
     let skip = 0;
@@ -65,7 +65,7 @@ export class UnigramModel implements TextModel {
 
   #encodeWord(word: string, ids: number[]): void {
     this.#findBest(word);
-    // From the end to the start.
+    // Backtrack from the end to the start.
     const path: number[] = [];
     for (let at = word.length; at > 0; at = this.#starts[at] as number) path.push(at);
     let unknownStart: number | undefined;
@@ -85,7 +85,7 @@ export class UnigramModel implements TextModel {
       ids.push(id);
     }
     flush(word.length);
-    // One huge word must not hold its memory for good.
+    // Release the memory of a huge word.
     if (this.#sums.length > 2 ** 20) this.#reserve(256);
   }
 
@@ -103,7 +103,7 @@ export class UnigramModel implements TextModel {
     sums[0] = 0;
     const offer = (start: number, end: number, id: number, score: number) => {
       const sum = (sums[start] as number) + score;
-      // Of equal ones the longer token, which came first.
+      // On equal scores the longer token, which was found first, wins.
       if (sum <= (sums[end] as number)) return;
       sums[end] = sum;
       this.#starts[end] = start;
@@ -131,7 +131,7 @@ export class UnigramModel implements TextModel {
   }
 }
 
-/** The tokens that text may become, by their code units. A node is 0 for the root, or an entry of the table + 1. */
+/** A trie of the tokens that text may become, by code unit. A node is 0 for the root, or a table entry + 1. */
 class TokenTrie {
   readonly #table: PairTable;
 
@@ -145,12 +145,12 @@ class TokenTrie {
       const text = tokens[id] as string;
       let node = 0;
       for (let i = 0; i < text.length; i++) node = this.#table.add(node, text.charCodeAt(i), -1, 0) + 1;
-      // Of two tokens with one text the first.
+      // Of two tokens with the same text, the first wins.
       if ((this.#table.rank[node - 1] as number) < 0) this.#table.rank[node - 1] = id;
     }
   }
 
-  /** -1 where no token goes on like this. */
+  /** The child node, or -1 when no token continues with this code unit. */
   next(node: number, unit: number): number {
     const entry = this.#table.find(node, unit);
     return entry < 0 ? -1 : entry + 1;

@@ -3,7 +3,7 @@ import { endNames, endTokens } from './end-tokens.ts';
 import { type FillInTheMiddle, fillInTheMiddle, fillInTheMiddleNames } from './fill-in-the-middle.ts';
 import type { TokenHabits } from './special-tokens.ts';
 
-/** `tokenizer.ggml.token_type`, as GGUF numbers it. */
+/** GGUF's numbers of `tokenizer.ggml.token_type`. */
 export const tokenType = {
   undefined: 0,
   normal: 1,
@@ -14,14 +14,14 @@ export const tokenType = {
   byte: 6,
 } as const;
 
-/** What every tokenizer reads from a model file's metadata. */
+/** The token data that every tokenizer reads from a model file's metadata. */
 export interface Vocabulary {
-  /** By id, as the file writes them. */
+  /** Token texts by id, as stored in the file. */
   readonly tokens: readonly string[];
-  /** The first id of a text. */
+  /** The first id of each text. */
   readonly ids: ReadonlyMap<string, number>;
   readonly types: Uint8Array;
-  /** By id; all 0 when the file has none. */
+  /** Scores by id; all 0 when the file has none. */
   readonly scores: Float64Array;
   readonly bosId: number | undefined;
   readonly eosId: number | undefined;
@@ -48,13 +48,13 @@ export function readStrings(metadata: Metadata, name: string): readonly string[]
   if (!Array.isArray(value) || typeof value[0] !== 'string') {
     throw new ModelFileError(
       'invalid_tokenizer',
-      `the model file has no list of texts under '${key(name)}': convert the model again with its tokenizer`,
+      `the model file has no array of strings in '${key(name)}'; convert the model again with its tokenizer`,
     );
   }
   return value as readonly string[];
 }
 
-/** An id that the vocabulary has; a wrong one counts as absent. */
+/** Reads a token id. An id outside the vocabulary counts as absent. */
 function readId(metadata: Metadata, name: string, size: number): number | undefined {
   const value = metadata.get(key(name));
   if (typeof value !== 'number' && typeof value !== 'bigint') return undefined;
@@ -62,7 +62,7 @@ function readId(metadata: Metadata, name: string, size: number): number | undefi
   return id >= 0 && id < size ? id : undefined;
 }
 
-/** A list of ids that only tokenizer.json has. */
+/** Reads a list of ids that comes from tokenizer.json and has no GGUF key. */
 export function readIds(metadata: Metadata, name: string): Iterable<number> | undefined {
   const value = metadata.get(`tokenizer.hugging_face.${name}`);
   return value instanceof Int32Array ? value : undefined;
@@ -75,13 +75,13 @@ function readNumbers(metadata: Metadata, name: string, size: number): ArrayLike<
   if (!ArrayBuffer.isView(numbers) || numbers.length < size) {
     throw new ModelFileError(
       'invalid_tokenizer',
-      `'${key(name)}' must hold a number for each of the ${size} tokens: the model file is damaged, fetch it again`,
+      `'${key(name)}' must hold a number for each of the ${size} tokens; the model file is corrupt, download it again`,
     );
   }
   return numbers;
 }
 
-/** @param defaults ids that stand when the file names none (SentencePiece and BERT files often leave them out) */
+/** @param defaults ids to use when the file has none (SentencePiece and BERT files often omit them) */
 export function readVocabulary(
   metadata: Metadata,
   defaults: { bosId?: number; eosId?: number; unknownId?: number } = {},
@@ -114,14 +114,14 @@ export function readVocabulary(
     named('fim_rep_token_id'),
     named('fim_sep_token_id'),
   ]);
-  // Converters sometimes leave these as plain text; a model that writes one means the token.
+  // Converters sometimes mark these tokens as normal text, but a model that generates one means the control token.
   for (const name of [...endNames, ...fillInTheMiddleNames]) {
     const id = ids.get(name);
     if (id !== undefined && (endIds.has(id) || fillInTheMiddleNames.includes(name)))
       types[id] = tokenType.control;
   }
-  // The converter of Gemma 4 marks these as text, so that they are shown; they begin and end calls and channels, which no
-  // message may do.
+  // The converter of Gemma 4 marks these as text, so that they are printed. They delimit tool calls and channels, so
+  // text of a message must not become one of them.
   for (const name of metadata.get('tokenizer.ggml.model') === 'gemma4' ? gemmaMarks : []) {
     const id = ids.get(name);
     if (id !== undefined) types[id] = tokenType.control;
@@ -155,8 +155,8 @@ const gemmaMarks = [
 ];
 
 /**
- * GGUF does not carry Hugging Face's `rstrip` mark. Phi-3 is the family that needs it: its template writes a line
- * break after every role and the model never saw one there.
+ * GGUF does not store Hugging Face's `rstrip` flag. Only Phi-3 needs it: its template writes a line break after every
+ * role, but the model was trained without one.
  */
 function phi3Tokens(
   metadata: Metadata,
@@ -176,7 +176,7 @@ function phi3Tokens(
   return strips;
 }
 
-/** Types whose tokens stand for no text of their own. */
+/** Whether tokens of this type have no text. */
 export function isSpecial(type: number): boolean {
   return type === tokenType.control || type === tokenType.unknown;
 }

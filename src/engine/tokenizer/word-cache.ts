@@ -1,10 +1,8 @@
-/**
- * V8 copies slices of up to 12 characters; a longer slice kept here would keep its whole prompt alive.
- */
+/** V8 copies slices of up to 12 characters. A cached longer slice would keep its whole prompt in memory. */
 const longestWord = 12;
 const mostWords = 100_000;
 
-/** The ids of short words met before. Forgets everything when full. */
+/** Caches the ids of short words. Cleared when full. */
 export class WordCache {
   readonly #words = new Map<string, readonly number[]>();
 
@@ -12,7 +10,7 @@ export class WordCache {
     return word.length <= longestWord ? this.#words.get(word) : undefined;
   }
 
-  /** Remembers what a word added to `ids`, from `first` on. */
+  /** Stores the ids that a word added to `ids`, starting at index `first`. */
   keep(word: string, ids: readonly number[], first: number): void {
     if (word.length > longestWord) return;
     if (this.#words.size >= mostWords) this.#words.clear();

@@ -4,14 +4,14 @@ import type { TextModel } from './text-model.ts';
 import { isSpecial, type Vocabulary } from './vocabulary.ts';
 import { WordCache } from './word-cache.ts';
 
-/** What a character does to the word that is being read. */
+/** How a character affects the current word. */
 const role = { unmet: 0, letter: 1, space: 2, dropped: 3, alone: 4 } as const;
 type Role = (typeof role)[keyof typeof role];
 
 const isSpace = /\p{White_Space}/u;
-/** Tabs and line breaks are control characters that part words. */
+/** Control characters except tabs and line breaks, which separate words. */
 const isDropped = /[[\p{Cc}\p{Cf}\p{Co}\ufffd]--[\t\n\r]]/v;
-/** Unicode punctuation and the ASCII symbols: a token each. */
+/** Unicode punctuation and ASCII symbols; each is a word. */
 const isMark = /[\p{P}$+<=>^`|~]/u;
 const isHan =
   /[\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/u;
@@ -19,24 +19,24 @@ const isHan =
 export interface WordPieceOptions {
   readonly lowerCase: boolean;
   readonly stripAccents: boolean;
-  /** Whether every Han character is a word. */
+  /** Whether every Han character is a separate word. */
   readonly partHan: boolean;
-  /** Whether control characters are left out. */
+  /** Whether control characters are removed. */
   readonly clean: boolean;
-  /** Words of more characters are unknown. */
+  /** Longer words become the unknown token. */
   readonly longestWord: number;
 }
 
 /**
- * BERT's WordPiece (`tokenizer.ggml.model` 'bert'): words without case and accents, each cut greedily into the
- * longest tokens. GGUF writes a word's first token with `▁` and the others without `##`.
+ * BERT's WordPiece (`tokenizer.ggml.model` 'bert'): normalizes case and accents, then splits each word greedily into
+ * the longest tokens. GGUF writes the first token of a word with `▁` and the others without `##`.
  */
 export class WordPieceModel implements TextModel {
   readonly #vocabulary: Vocabulary;
   readonly #options: WordPieceOptions;
   readonly #longestToken: number;
   readonly #cache = new WordCache();
-  /** By code point; filled as characters are met. */
+  /** Roles by code point, filled on first use. */
   readonly #roles = new Uint8Array(0x110000);
 
   constructor(vocabulary: Vocabulary, options: WordPieceOptions) {
@@ -48,7 +48,7 @@ export class WordPieceModel implements TextModel {
   encode(text: string, _first: boolean, ids: number[]): void {
     const { lowerCase, stripAccents } = this.#options;
     const plain = stripAccents ? text.normalize('NFD').replaceAll(/\p{Mn}/gu, '') : text;
-    // Dropped characters part no word, so a word is put together from the spans between them.
+    // Dropped characters do not separate words, so a word is assembled from the spans between them.
     let word = '';
     let start = 0;
     let at = 0;
@@ -101,13 +101,13 @@ export class WordPieceModel implements TextModel {
     this.#cache.keep(word, ids, from);
   }
 
-  /** False when some part of the word has no token. */
+  /** Returns false when some part of the word has no token. */
   #encodeWord(word: string, ids: number[]): boolean {
     if (codePoints(word) > this.#options.longestWord) return false;
     const marked = mark + word;
     let start = 0;
     while (start < marked.length) {
-      // A sign like the one of a word's start, within a word, begins no word.
+      // A `▁` inside a word must not match a token that starts a word.
       if (start > 0 && marked.startsWith(mark, start)) return false;
       let id: number | undefined;
       let end = Math.min(marked.length, start + this.#longestToken);

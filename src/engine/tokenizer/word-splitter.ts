@@ -1,6 +1,6 @@
 import { ClassPattern } from './character-classes.ts';
 
-/** What becomes of the matches of a split's expression; the names are tokenizer.json's, in small letters. */
+/** What happens to the matches of a split's expression. The names are those of tokenizer.json in snake case. */
 export type SplitBehavior =
   | 'isolated'
   | 'removed'
@@ -10,19 +10,19 @@ export type SplitBehavior =
 
 export interface Split {
   readonly expression: string;
-  /** Default 'isolated': every match is a piece, and every gap between two. */
+  /** Default 'isolated': every match and every gap between matches is a piece. */
   readonly behavior?: SplitBehavior;
-  /** The gaps are what was looked for. */
+  /** Swaps matches and gaps. */
   readonly invert?: boolean;
 }
 
-/** Cuts texts into words. Makes every word's place known; unless a split removes something, they join to the text again. */
+/** Splits texts into words and returns their positions. The words cover the text unless a split removes something. */
 export class WordSplitter {
   readonly #steps: readonly { pattern: ClassPattern; behavior: SplitBehavior; invert: boolean }[];
 
   /**
-   * @param steps applied one after the other, each to every piece that the one before left
-   * @throws ExpressionError for an expression that JavaScript cannot run in the same way
+   * @param steps applied in order; each splits the pieces of the previous one
+   * @throws ExpressionError for an expression that JavaScript cannot express
    */
   constructor(steps: readonly (string | Split)[]) {
     this.#steps = steps.map((step) => {
@@ -35,7 +35,7 @@ export class WordSplitter {
     });
   }
 
-  /** Start and end of each word in turn, in code units. */
+  /** Start and end of each word, in order, in code units. */
   split(text: string): number[] {
     let spans: number[] | undefined;
     let codePoints = text.length;
@@ -63,7 +63,7 @@ export class WordSplitter {
 }
 
 function isolate(pattern: ClassPattern, text: string, from: number, to: number, spans: number[]): void {
-  // No slice of the whole: that would be a second copy of a text of megabytes.
+  // Avoid a slice of the whole text: it would copy megabytes.
   const piece = from === 0 && to === text.length ? text : text.slice(from, to);
   let last = from;
   const found = pattern.matches(piece);
@@ -79,7 +79,7 @@ function isolate(pattern: ClassPattern, text: string, from: number, to: number, 
 interface Piece {
   start: number;
   end: number;
-  /** What was looked for, as opposed to what lies between. */
+  /** Whether the piece is a match and not a gap. */
   readonly found: boolean;
 }
 
@@ -104,7 +104,7 @@ function merged(list: readonly Piece[], behavior: SplitBehavior): readonly Piece
   let before: Piece | undefined;
   for (const piece of list) {
     const last = result.at(-1);
-    // A piece joins one neighbour; several found in a row stay apart, but for 'contiguous', which joins them.
+    // A match is merged with one adjacent gap. Consecutive matches stay separate, except for 'contiguous'.
     const joins =
       before !== undefined &&
       (behavior === 'contiguous'

@@ -4,15 +4,15 @@ import { gpt2 } from './pre-tokenizers.ts';
 import { patternOf, readingStep, type Step, unsupportedStep } from './steps.ts';
 import { type Split, type SplitBehavior, WordSplitter } from './word-splitter.ts';
 
-/** Gives the words of a text one after the other, as the vocabulary wants them cut and written. */
+/** Splits a text into the words that a text model encodes one by one. */
 export interface Words {
-  /** Whether words are given in the byte alphabet: only cuts within a character need that. */
+  /** Whether words are written in the byte alphabet, which is needed only for splits inside a character. */
   readonly inBytes?: boolean;
-  /** @param first whether the text begins the prompt */
+  /** @param isPromptStart whether the text starts the prompt */
   visit(text: string, first: boolean, word: (word: string) => void): void;
 }
 
-/** Words of a splitter, unchanged. */
+/** Yields the words of a splitter unchanged. */
 export function splitWords(splitter: WordSplitter): Words {
   return {
     visit(text, _first, word) {
@@ -36,7 +36,7 @@ const behaviors: Readonly<Record<string, SplitBehavior>> = {
 const behaviorOf = ({ behavior = 'Isolated' }: Step): SplitBehavior | undefined =>
   typeof behavior === 'string' ? behaviors[behavior] : undefined;
 
-/** The splits that a pre-tokenizer of tokenizer.json consists of; undefined when it also changes the text. */
+/** Splits by pre-tokenizer type of tokenizer.json; undefined when the step is invalid. */
 const splits: Readonly<Record<string, (step: Step) => Split | undefined>> = {
   Split(step) {
     const expression = patternOf(step);
@@ -53,7 +53,7 @@ const splits: Readonly<Record<string, (step: Step) => Split | undefined>> = {
   WhitespaceSplit: () => ({ expression: '\\s', behavior: 'removed' }),
 };
 
-/** Runs the pre-tokenizers of a tokenizer.json as they stand there. */
+/** Runs the pre-tokenizers of tokenizer.json in order. */
 export function stepWords(steps: readonly Step[]): Words {
   const stages: Stage[] = [];
   let pending: Split[] = [];
@@ -75,7 +75,7 @@ export function stepWords(steps: readonly Step[]): Words {
         stages.push((pieces) => pieces.map((piece) => (piece.startsWith(' ') ? piece : ` ${piece}`)));
       }
       if (step['use_regex'] !== false) pending.push({ expression: gpt2 });
-      // What follows sees bytes where it looks for letters.
+      // The following steps see the byte alphabet.
       inBytes = step !== steps.at(-1);
       if (inBytes) {
         flush();
@@ -99,10 +99,10 @@ export function stepWords(steps: readonly Step[]): Words {
   };
 }
 
-/** Spaces become visible, and a text or its every word begins with one. */
+/** Metaspace: replaces spaces by a visible character and prefixes the text or every word with it. */
 function metaspace(step: Step): readonly Stage[] {
   const sign = typeof step['replacement'] === 'string' ? step['replacement'] : mark;
-  // Older files say `add_prefix_space`.
+  // Older files have `add_prefix_space` instead.
   const scheme = step['prepend_scheme'] ?? (step['add_prefix_space'] === false ? 'never' : 'always');
   const stages: Stage[] = [
     (pieces, first) =>
@@ -127,15 +127,15 @@ function cutting(splitter: WordSplitter): Stage {
   };
 }
 
-/** SentencePiece's words of a GGUF file: one piece, its spaces written as `▁`. */
+/** SentencePiece in GGUF files: yields the whole text as one word, with spaces written as `▁`. */
 export function markedWords(spacePrefix: boolean): Words {
   return {
-    // Not `mark + text.replaceAll(...)`: that would be a rope, and V8 flattens a long rope for every search in it.
+    // Not `spaceMark + text.replaceAll(...)`: V8 would create a rope and flatten it for every search.
     visit: (text, _first, word) => word(((spacePrefix ? ' ' : '') + text).replaceAll(' ', mark)),
   };
 }
 
-/** The same without the spaces at the ends and with one between two words. */
+/** Like `createSpaceMarkingPreTokenizer`, but trims spaces and collapses runs of them to one. */
 export function tidyWords(spacePrefix: boolean): Words {
   return {
     visit(text, _first, word) {

@@ -1,4 +1,4 @@
-/** A set of characters: ranges of code points, both ends included, in order and apart; never a surrogate. */
+/** A set of characters: sorted, disjoint, inclusive ranges of code points without surrogates. */
 export type CodePoints = readonly (readonly [first: number, last: number])[];
 
 export const everyCharacter: CodePoints = [
@@ -6,7 +6,7 @@ export const everyCharacter: CodePoints = [
   [0xe000, 0x10ffff],
 ];
 
-/** In order, joined where they touch, without surrogates. */
+/** Sorts ranges, merges adjacent ones, and removes surrogates. */
 export function codePoints(ranges: CodePoints): CodePoints {
   const sorted = [...ranges].sort((a, b) => a[0] - b[0]);
   const joined: [number, number][] = [];

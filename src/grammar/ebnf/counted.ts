@@ -4,8 +4,9 @@ import type { Rules } from './rules.ts';
 const blockLength = 100;
 
 /**
- * From `least` to `most` items, then an end that is not empty. A chain of rules: XGrammar's own `{m,n}` takes
- * milliseconds a token where an item is more than a class. @param most finite
+ * Adds rules for `minCount` to `maxCount` items and a non-empty end. They form a chain, because XGrammar's `{m,n}`
+ * takes milliseconds per token when an item is more than a character class.
+ * @param maxCount must be finite
  */
 export function counted(
   rules: Rules,
@@ -20,7 +21,7 @@ export function counted(
     for (let count = 1; count < blockLength; count++) rest = rule(rules.add('block', sequence(one, rest)));
     return rest;
   };
-  // At most so many items, then the end.
+  // Rules by index: at most that many items, then the end.
   const upTo: Expression[] = [rule(rules.add('end', end))];
   const atMost = (count: number): Expression => {
     while (upTo.length <= count)

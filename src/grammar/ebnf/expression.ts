@@ -1,36 +1,36 @@
 import { type CodePoints, charactersOf, codePoints } from './code-points.ts';
 
-/** What may be written: the right side of a rule, and what a regular expression means. */
+/** A language: the body of a rule, or the meaning of a regular expression. */
 export type Expression =
   | { readonly kind: 'text'; readonly text: string }
-  /** One character of these. */
+  /** One character of a set. */
   | { readonly kind: 'set'; readonly set: CodePoints }
   | { readonly kind: 'sequence'; readonly parts: readonly Expression[] }
-  /** Without options: nothing can be written. */
+  /** Without options it matches nothing. */
   | { readonly kind: 'choice'; readonly options: readonly Expression[] }
   /** `max` may be Infinity. */
   | { readonly kind: 'repeat'; readonly of: Expression; readonly min: number; readonly max: number }
   | { readonly kind: 'rule'; readonly name: string }
-  /** A string begins whose characters are counted: see `Lengths`. */
+  /** A length mark at the start of a string; see `LengthBounds`. */
   | { readonly kind: 'mark'; readonly index: number }
   | FreeText;
 
 /**
- * Any text. Where a trigger was written, its rule is bound to follow; after that, text is free again. It ends after one
- * of the stops, or where it has none, anywhere. Only as the whole right side of a rule.
+ * Free text. After a trigger its rule must follow, then the text is free again. The text ends after one of the stops,
+ * or anywhere without stops. May only be the complete body of a rule.
  */
 export interface FreeText {
   readonly kind: 'free';
   readonly triggers: readonly { readonly text: string; readonly rule: string }[];
   readonly stops: readonly string[];
-  /** Text may go on after a trigger's rule. */
+  /** Whether text may continue after a trigger's rule. */
   readonly again: boolean;
 }
 
 export const text = (value: string): Expression => ({ kind: 'text', text: value });
 export const rule = (name: string): Expression => ({ kind: 'rule', name });
 export const set = (ranges: CodePoints): Expression => ({ kind: 'set', set: codePoints(ranges) });
-/** One character of those in a text. */
+/** One of the characters in a text. */
 export const oneOf = (characters: string): Expression => ({ kind: 'set', set: charactersOf(characters) });
 export const range = (first: string, last: string): Expression =>
   set([[first.codePointAt(0) ?? 0, last.codePointAt(0) ?? 0]]);

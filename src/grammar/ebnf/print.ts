@@ -10,9 +10,9 @@ const beyondAscii: CodePoints = [
 ];
 
 /**
- * Writes rules as XGrammar's EBNF. It merges alternatives that begin alike and alternatives that end alike, and both at
- * once wrongly: "apx" | "aqy" | "aqx" lets "apy" through. So no rule here has two alternatives that begin with the same
- * text: what follows is a rule of its own.
+ * Prints rules as XGrammar's EBNF. XGrammar merges alternatives with a common prefix or a common suffix, but is wrong
+ * when it merges both: "apx" | "aqy" | "aqx" allows "apy". Therefore no printed rule has two alternatives that start
+ * with the same text; what follows the prefix becomes a separate rule.
  */
 export class Printer {
   readonly lines: string[] = [];
@@ -24,7 +24,7 @@ export class Printer {
     this.lines.push(`${name} ::= ${right}`);
   }
 
-  /** Each alternative as the atoms it is made of. */
+  /** The alternatives of an expression, each as a list of atoms. */
   #alternatives(expression: Expression): string[][] {
     switch (expression.kind) {
       case 'choice':
@@ -33,7 +33,7 @@ export class Printer {
         return spell(expression.set);
       case 'sequence': {
         const [first, second, ...more] = expression.parts;
-        // A group of its own would be a rule of its own, and a token that goes beyond a rule's end is not judged ahead.
+        // Do not create a helper rule: XGrammar does not precompute masks of tokens that span the end of a rule.
         if (first && second?.kind === 'rule' && more.length === 0)
           return this.#alternatives(first).map((option) => [...option, second.name]);
         return [expression.parts.flatMap((part) => this.#atoms(part))];
@@ -60,7 +60,7 @@ export class Printer {
         const { min, max } = expression;
         if (min === 0 && max === 1) return [`(${of})?`];
         if (max !== Number.POSITIVE_INFINITY) return [`${of}{${min},${max}}`];
-        // Only `*` over a class is a loop of its own; `+` and `{m,}` become rules.
+        // XGrammar has a native loop only for `*` over a class; `+` and `{m,}` become rules.
         if (min === 0) return [`${of}*`];
         return min === 1 ? [of, `${of}*`] : [`${of}{${min}}`, `${of}*`];
       }
@@ -70,17 +70,17 @@ export class Printer {
       case 'choice':
         return [this.#single(expression)];
       case 'free':
-        throw new Error('free text is a rule of its own');
+        throw new Error('free text must be the complete body of a rule');
     }
   }
 
-  /** As one class or one rule. */
+  /** Prints an expression as one class or one rule name. */
   #single(expression: Expression): string {
     if (expression.kind === 'rule') return expression.name;
     const alternatives = this.#alternatives(expression);
     const [only] = alternatives;
     const [atom = ''] = only ?? [];
-    // A class that is repeated already takes no further count.
+    // A repeated class cannot be repeated again, so only a plain class is returned.
     if (alternatives.length === 1 && only?.length === 1 && atom.startsWith('[') && atom.endsWith(']'))
       return atom;
     return this.#lift(alternatives);
@@ -111,7 +111,7 @@ export class Printer {
   }
 }
 
-/** Atoms side by side; texts next to each other are one. */
+/** Joins atoms to a sequence and merges adjacent texts. */
 function join(atoms: readonly string[]): string {
   const joined: string[] = [];
   for (const atom of atoms) {
@@ -143,8 +143,8 @@ export function quote(text: string): string {
 }
 
 /**
- * XGrammar 0.1.27 reads a class as bytes (of characters beyond ASCII it takes the lowest eight bits), and a negated
- * class lets bytes through that are no UTF-8. So what lies beyond ASCII is spelled in bytes.
+ * Prints a character set. XGrammar 0.1.27 reads classes as bytes (it uses the lowest eight bits of non-ASCII
+ * characters), and a negated class allows invalid UTF-8. Non-ASCII characters are therefore printed as byte sequences.
  */
 function spell(set: CodePoints): string[][] {
   const low = intersection(set, ascii);
@@ -156,7 +156,7 @@ function spell(set: CodePoints): string[][] {
 const printRange = ([first, last]: readonly [number, number]): string =>
   first === last ? hex(first) : `${hex(first)}-${hex(last)}`;
 
-/** A class of one character would be read as the character; written twice it stays a byte. */
+/** A class with one character would be read as that character; written twice, it stays a byte. */
 const printByte = ([first, last]: ByteRange): string =>
   first === last ? `[${hex(first)}${hex(first)}]` : `[${hex(first)}-${hex(last)}]`;
 

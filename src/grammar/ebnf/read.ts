@@ -7,7 +7,7 @@ const mostDepth = 200;
 const mostRepeats = 100_000;
 
 /**
- * Adds the rules of a grammar as people write it: XGrammar's EBNF and llama.cpp's GBNF, which have the same form.
+ * Parses a grammar in XGrammar's EBNF or llama.cpp's GBNF, which have the same syntax, and adds its rules.
  * @returns the name of the root rule
  * @throws GrammarError `invalid_grammar` with the line
  */
@@ -45,12 +45,12 @@ class GrammarReader {
     this.#blanks();
     while (this.#at < this.#source.length) this.#rule();
     for (const [name, at] of this.#used) {
-      if (!this.#defined.has(name)) this.#fail(`the rule '${name}' is not there`, at);
+      if (!this.#defined.has(name)) this.#fail(`the rule '${name}' is not defined`, at);
     }
     if (!this.#defined.has(root)) {
       throw new GrammarError(
         'invalid_grammar',
-        `the grammar has no rule '${root}', which it begins with; its rules are: ${[...this.#defined].slice(0, 20).join(', ') || 'none'}`,
+        `the grammar has no start rule '${root}'; its rules are: ${[...this.#defined].slice(0, 20).join(', ') || 'none'}`,
       );
     }
     return this.#nameOf(root);
@@ -61,17 +61,18 @@ class GrammarReader {
     const name = this.#name() ?? this.#fail(`expected 'name ::= ...'`);
     this.#blanks();
     if (!this.#take('::=')) this.#fail(`expected '::=' after '${name}'`);
-    if (this.#defined.has(name)) this.#fail(`the rule '${name}' is there twice; join them with '|'`, start);
+    if (this.#defined.has(name))
+      this.#fail(`the rule '${name}' is defined twice; combine the definitions with '|'`, start);
     this.#defined.add(name);
     this.#blanks();
     const expression = this.#choice(0);
     if (this.#at < this.#source.length && !this.#atRule())
-      this.#fail(`'${this.#source[this.#at]}' cannot stand here`);
+      this.#fail(`unexpected '${this.#source[this.#at]}'`);
     this.#rules.define(this.#nameOf(name), expression);
   }
 
   #choice(depth: number): Expression {
-    if (depth > mostDepth) this.#fail(`groups nested more than ${mostDepth} deep`);
+    if (depth > mostDepth) this.#fail(`groups are nested deeper than ${mostDepth} levels`);
     const options = [this.#sequence(depth)];
     while (this.#take('|')) {
       this.#blanks();
@@ -97,7 +98,7 @@ class GrammarReader {
     if (this.#take('"')) return text(this.#text());
     if (this.#take('[')) return set(this.#class());
     if (this.#take('(')) {
-      if (this.#source[this.#at] === '=') this.#fail("a lookahead '(=' is not supported; leave it out");
+      if (this.#source[this.#at] === '=') this.#fail("a lookahead '(=' is not supported; remove it");
       this.#blanks();
       const inner = this.#choice(depth + 1);
       if (!this.#take(')')) this.#fail("a '(' is not closed");
@@ -108,7 +109,7 @@ class GrammarReader {
       this.#fail('a token by name or number (<...>) is not supported; write its text');
     const start = this.#at;
     const name = this.#name();
-    if (name === undefined) return this.#fail(`'${next}' cannot stand here`);
+    if (name === undefined) return this.#fail(`unexpected '${next}'`);
     if (this.#source[this.#at] === '(') this.#fail(`'${name}(...)' is not supported`, start);
     if (!this.#used.has(name)) this.#used.set(name, start);
     return rule(this.#nameOf(name));
@@ -164,13 +165,13 @@ class GrammarReader {
     }
     const control = escapes[escape];
     if (control !== undefined) return control;
-    if (/[a-zA-Z0-9]/.test(escape) || escape === '') this.#fail(`'\\${escape}' is no escape that is known`);
+    if (/[a-zA-Z0-9]/.test(escape) || escape === '') this.#fail(`'\\${escape}' is an unknown escape`);
     return escape.codePointAt(0);
   }
 
   #scalar(code: number): number {
     if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-      this.#fail(`U+${code.toString(16).toUpperCase()} is no character`);
+      this.#fail(`U+${code.toString(16).toUpperCase()} is not a character`);
     return code;
   }
 
@@ -187,7 +188,7 @@ class GrammarReader {
       }
       this.#at++;
       const last = this.#character(unclosed, ']') ?? first;
-      if (last < first) this.#fail('a range of characters whose first is after its last');
+      if (last < first) this.#fail('the first character of a range is after its last');
       ranges.push([first, last]);
     }
     const found = codePoints(ranges);
@@ -201,7 +202,7 @@ class GrammarReader {
     return found[0];
   }
 
-  /** A new rule begins here. */
+  /** Whether a new rule starts at the current position. */
   #atRule(): boolean {
     return /^[A-Za-z_][A-Za-z0-9_.-]*\s*::=/.test(this.#source.slice(this.#at, this.#at + 300));
   }

@@ -5,7 +5,7 @@ import { Printer } from './print.ts';
 
 const mostRules = 20_000;
 
-/** A grammar in the making: rules by name. */
+/** Builds a grammar: rules by name. */
 export class Rules {
   readonly #rules = new Map<string, Expression>();
   readonly #shared = new Map<string, string>();
@@ -13,15 +13,15 @@ export class Rules {
   readonly #lengths: Lengths[] = [];
   #last = 0;
 
-  /** Why a part has no text: what to say where the whole has none. The first one is kept. */
+  /** The first reason why some part matches nothing, to report if the whole grammar matches nothing. */
   #dead: GrammarError | undefined;
 
-  /** @param counted characters may be counted by whoever matches tokens */
+  /** @param allowLengthMarks whether the token matcher may count characters after length marks */
   constructor(counted: boolean) {
     this.#counted = counted;
   }
 
-  /** What its marks mean, by their index. */
+  /** The length bounds of the marks, by index. */
   get lengths(): readonly Lengths[] {
     return this.#lengths;
   }
@@ -34,12 +34,12 @@ export class Rules {
     this.#dead ??= reason;
   }
 
-  /** Others for a part of the same grammar. */
+  /** Creates an empty builder with the same options, to test whether a part can be enforced. */
   trial(): Rules {
     return new Rules(this.#counted);
   }
 
-  /** The mark of a string of so many characters; undefined where rules must count them. */
+  /** Creates the length mark of a string; undefined when rules must count its characters. */
   mark({ least, most }: Lengths): Expression | undefined {
     if (!this.#counted) return undefined;
     let index = this.#lengths.findIndex((one) => one.least === least && one.most === most);
@@ -50,7 +50,7 @@ export class Rules {
     return { kind: 'mark', index };
   }
 
-  /** A name that no rule has yet. */
+  /** Returns an unused rule name. */
   reserve(hint: string): string {
     if (this.#last >= mostRules)
       throw new GrammarError('grammar_too_complex', `the grammar needs more than ${mostRules} rules`);
@@ -67,7 +67,7 @@ export class Rules {
     return name;
   }
 
-  /** A rule that is the same wherever it is asked for by this key. */
+  /** Returns the rule with this key and creates it on first use. */
   shared(key: string, hint: string, make: () => Expression | undefined): Expression | undefined {
     const known = this.#shared.get(key);
     if (known !== undefined) return rule(known);
@@ -78,7 +78,7 @@ export class Rules {
     return rule(name);
   }
 
-  /** A shared rule that may hold itself. */
+  /** Like `shared`, for a rule that may refer to itself. */
   sharedLoop(key: string, hint: string, make: (again: Expression) => Expression): Expression {
     const known = this.#shared.get(key);
     if (known !== undefined) return rule(known);
@@ -89,8 +89,8 @@ export class Rules {
   }
 
   /**
-   * The text of all that `root` needs, without what can never end (a list that must hold itself).
-   * @returns undefined where nothing can be written at all
+   * Prints all rules that `root` needs, without alternatives that match nothing (a list that must contain itself).
+   * @returns undefined when the grammar matches nothing
    */
   print(root: string): string | undefined {
     const ends = this.#thatEnd();
@@ -100,14 +100,14 @@ export class Rules {
     const seen = new Set([root]);
     for (const name of seen) {
       const expression = prune(this.#rules.get(name) as Expression, ends);
-      if (!expression) throw new Error(`rule ${name} has no text`);
+      if (!expression) throw new Error(`rule ${name} matches nothing`);
       for (const used of usedBy(expression)) seen.add(used);
       printer.rule(name, expression);
     }
     return printer.lines.join('\n');
   }
 
-  /** Rules that have at least one text. */
+  /** Rules that match at least one text. */
   #thatEnd(): Set<string> {
     const users = new Map<string, string[]>();
     for (const [name, expression] of this.#rules) {
@@ -148,7 +148,7 @@ function usedBy(expression: Expression): string[] {
   }
 }
 
-/** The expression without options that use other rules than these; undefined where nothing is left. */
+/** Removes alternatives that use rules that are not productive; undefined when nothing remains. */
 function prune(expression: Expression, ends: ReadonlySet<string>): Expression | undefined {
   switch (expression.kind) {
     case 'rule':

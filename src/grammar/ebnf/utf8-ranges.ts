@@ -1,11 +1,13 @@
 import type { CodePoints } from './code-points.ts';
 
-/** One byte of a character: first and last. */
+/** An inclusive range of byte values. */
 export type ByteRange = readonly [first: number, last: number];
 
 const limits = [0x7f, 0x7ff, 0xffff, 0x10ffff];
 
-/** The characters beyond ASCII as sequences of byte ranges, so that every combination is one of them. */
+/**
+ * The UTF-8 encodings of non-ASCII characters as sequences of byte ranges. Every combination is a character of the set.
+ */
 export function utf8Ranges(set: CodePoints): ByteRange[][] {
   const found: ByteRange[][] = [];
   for (const [first, last] of set) split(Math.max(first, 0x80), last, found);
@@ -22,7 +24,7 @@ function split(first: number, last: number, into: ByteRange[][]): void {
     }
   }
   const length = limits.findIndex((limit) => last <= limit) + 1;
-  // Both ends must agree on all that stands before a byte that takes a part of its values only.
+  // If a byte does not take all its values, both ends must agree in all preceding bytes. Otherwise split the range.
   for (let rest = 1; rest < length; rest++) {
     const mask = (1 << (6 * rest)) - 1;
     if ((first & ~mask) === (last & ~mask)) continue;

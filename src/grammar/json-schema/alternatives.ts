@@ -4,39 +4,39 @@ import { membersOf, placeOf, placesOf, typesOf, valuesOf } from './keywords.ts';
 import { apart, isPlainNegation, negations, traitsOf } from './negation.ts';
 import { notASchema, pointer, unsupported } from './refusal.ts';
 
-/** Schemas that must all hold. */
+/** Schemas that a value must match all. */
 export type Need = readonly Place[];
 
 const mostAlternatives = 256;
 const mostSteps = 4000;
 
-/** One of these needs must hold. */
+/** A value must match one of these branches. */
 interface Union {
   readonly place: Place;
   readonly keyword: string;
   readonly needs: readonly Need[];
-  /** Why it cannot be kept. */
+  /** Why the keyword cannot be enforced. */
   readonly refusal?: Error;
 }
 
-/** Few branches first, so that contradictions show early; what is refused last, for something else may decide. */
+/** Sort key: few branches first, to find contradictions early; errors last, because other branches may exclude them. */
 const weight = ({ needs, refusal }: Union): number => (refusal ? Number.POSITIVE_INFINITY : needs.length);
 
 /**
- * A need as alternatives of schemas without `$ref`, `allOf`, `anyOf`, `oneOf`, `if`, or a `not` that is more than
- * values or a pattern. Every value of an alternative fits the need.
+ * Converts a conjunction of schemas to alternatives without `$ref`, `allOf`, `anyOf`, `oneOf` and `if`, and with `not`
+ * only of values or a pattern. Every value of an alternative matches the conjunction.
  */
 export class Alternatives {
   readonly #document: SchemaDocument;
   readonly #ids = new Map<Schema, number>();
-  /** Schemas made here, so that the same ones are the same objects and recursion comes to an end. */
+  /** Disjunctions by schema. Derived schemas are cached so that they are identical objects and recursion terminates. */
   readonly #unions = new Map<Schema, Union[]>();
 
   constructor(document: SchemaDocument) {
     this.#document = document;
   }
 
-  /** The same for the same schemas. */
+  /** A key that is equal for equal sets of schemas. */
   keyOf(need: Need): string {
     const ids = need.map(({ schema }) => {
       const known = this.#ids.get(schema);
@@ -57,10 +57,10 @@ export class Alternatives {
         throw unsupported(
           place.path,
           keyword,
-          'together with its neighbours it has too many alternatives; write fewer',
+          'it has too many alternatives in combination with other keywords; use fewer',
         );
       }
-      // Values that are given are asked one by one whether they fit the need.
+      // Enumerated values are tested one by one against the conjunction later, so stop here.
       if (!union || [...seen.values()].some((place) => valuesOf(place))) {
         const plain = [...seen.values()];
         found.set(this.keyOf(plain), plain);
@@ -90,13 +90,12 @@ export class Alternatives {
     return [...found.values()];
   }
 
-  /** @returns false where nothing can fit */
+  /** @returns false when no value can match */
   #add(place: Place, seen: Map<Schema, Place>, unions: Union[], within: ReadonlySet<Schema>): boolean {
     const { schema, path } = place;
     if (typeof schema === 'boolean') return schema;
     if (!isRecord(schema)) throw notASchema(path, schema);
-    if (within.has(schema))
-      throw unsupported(path, '$ref', 'it leads back to itself without a value in between');
+    if (within.has(schema)) throw unsupported(path, '$ref', 'it refers to itself without a value in between');
     if (seen.has(schema)) return true;
     seen.set(schema, place);
     const inside = new Set([...within, schema]);
@@ -104,7 +103,7 @@ export class Alternatives {
     if (schema['$ref'] !== undefined) references.push(this.#document.resolve(schema, schema['$ref'], path));
     for (const keyword of ['$dynamicRef', '$recursiveRef'])
       if (schema[keyword] !== undefined)
-        throw unsupported(path, keyword, "what it means depends on the way to it; use '$ref'");
+        throw unsupported(path, keyword, "its target depends on the evaluation path; use '$ref'");
     unions.push(...this.#unionsOf(place));
     return references.every((one) => this.#add(one, seen, unions, inside));
   }
@@ -161,7 +160,7 @@ export class Alternatives {
     const refusal = unsupported(
       negated.path,
       'not',
-      'what remains cannot be named; say what is allowed instead',
+      'its complement cannot be expressed; write what is allowed instead',
     );
     return [{ place, keyword: 'not', needs: [], refusal }];
   }
@@ -170,7 +169,7 @@ export class Alternatives {
 const isEverything = (schema: Schema): boolean =>
   schema === true || (isRecord(schema) && Object.keys(schema).length === 0);
 
-/** Some type is allowed by all. */
+/** Whether all schemas have an allowed type in common. */
 function possible(places: Iterable<Place>): boolean {
   let left: Set<string> | undefined;
   for (const place of places) {
@@ -183,7 +182,7 @@ function possible(places: Iterable<Place>): boolean {
   return true;
 }
 
-/** What must be there because something else is: either that is absent, or all is there. */
+/** Disjunctions of dependency keywords: either the property is absent, or its dependencies hold. */
 function dependencies(place: Place): Union[] {
   return ['dependencies', 'dependentRequired', 'dependentSchemas'].flatMap((keyword) =>
     membersOf(place, keyword).map(([name, needed]): Union => {

@@ -11,13 +11,13 @@ const mostItems = 10_000;
 
 export interface ArrayWriter {
   readonly rules: Rules;
-  /** The rule of a value. */
+  /** Returns the expression of a value that matches all schemas. */
   readonly value: (need: Need) => Expression;
-  /** All values that fit, where they are given one by one. */
+  /** Returns all matching values when they are enumerated; otherwise undefined. */
   readonly values: (need: Need) => readonly unknown[] | undefined;
 }
 
-/** @returns undefined where no array fits */
+/** @returns undefined when no array matches */
 export function writeArray(writer: ArrayWriter, places: readonly Place[]): Expression | undefined {
   const lists = places.map(items);
   const length = Math.max(0, ...lists.map(({ prefix }) => prefix.length));
@@ -44,10 +44,10 @@ const uniqueness = (place: Place) =>
   unsupported(
     place.path,
     'uniqueItems',
-    "a grammar cannot compare items; name the values with 'enum', or drop it and check the answer",
+    "a grammar cannot compare items; list the values with 'enum', or remove it and check the answer",
   );
 
-/** The schemas of items: those in front, and the one of all others. */
+/** The schemas of items: those of the first items, and the one of all others. */
 function items(place: Place): { prefix: Place[]; rest: Place | undefined } {
   const schema = place.schema as SchemaObject;
   const old = Array.isArray(schema['items']);
@@ -60,13 +60,13 @@ function items(place: Place): { prefix: Place[]; rest: Place | undefined } {
   };
 }
 
-/** For each `contains`: the schema and how many items must fit it. */
+/** For each `contains`: the schema and how many items must match it. */
 function contained(places: readonly Place[]): { place: Place; count: number }[] {
   return places.flatMap((outer) => {
     const place = placeOf(outer, 'contains');
     if (!place) return [];
     if (countOf(outer, 'maxContains') !== undefined)
-      throw unsupported(outer.path, 'maxContains', 'a grammar cannot count items that fit');
+      throw unsupported(outer.path, 'maxContains', 'a grammar cannot count matching items');
     const count = countOf(outer, 'minContains') ?? 1;
     if (count > 100) throw unsupported(outer.path, 'minContains', 'more than 100 items');
     return count === 0 ? [] : [{ place, count }];
@@ -75,7 +75,7 @@ function contained(places: readonly Place[]): { place: Place; count: number }[] 
 
 interface List {
   readonly itemAt: (index: number) => Need;
-  /** Items with schemas of their own. */
+  /** Number of items with individual schemas. */
   readonly length: number;
   readonly least: number;
   readonly most: number;
@@ -97,7 +97,7 @@ function writeList({ rules, value }: ArrayWriter, { itemAt, length, least, most,
     const found = value([...itemAt(0), only.place]);
     return sequence(repeat(sequence(any, comma), 0), found, repeat(sequence(comma, any), 0), closeList);
   }
-  // The first items are the ones that must be contained: not all arrays that fit, but all of them fit.
+  // Require the first items to match `contains`. This allows fewer arrays, but all of them are valid.
   const front = Math.max(length, ...wanted.map(({ count }) => count));
   const needed = Math.max(least, ...wanted.map(({ count }) => count));
   if (needed > most) return nothing;
@@ -111,7 +111,7 @@ function writeList({ rules, value }: ArrayWriter, { itemAt, length, least, most,
   return written;
 }
 
-/** What may follow so many items, and the end. */
+/** Writes what may follow after `itemCount` items, and the end. */
 function rest(rules: Rules, item: Expression, before: number, least: number, most: number): Expression {
   if (before >= most) return closeList;
   const [min, max] = [Math.max(0, least - before), most - before];
@@ -127,7 +127,7 @@ function further(rules: Rules, item: Expression, min: number, max: number): Expr
   return min === 0 ? any : counted(rules, next, min, min, any);
 }
 
-/** Different values of a few, in the order in which they are given. */
+/** Writes distinct items from a list of values, in the order of the list. */
 function writeSet(
   { rules, values }: ArrayWriter,
   item: Need,
@@ -143,7 +143,7 @@ function writeSet(
   const from = (index: number, count: number): Expression => {
     const enough = count >= least;
     if (index === different.length || count === most) return enough ? empty : nothing;
-    // Without an upper bound it only counts whether there are enough.
+    // Without an upper bound, it only needs to count up to the minimum.
     const here = most === Number.POSITIVE_INFINITY ? Math.min(count, Math.max(1, least)) : count;
     const key = `${index} ${here}`;
     const known = names.get(key);

@@ -9,14 +9,14 @@ import {
   text,
 } from '../ebnf/expression.ts';
 
-/** Digits before and after the point; no needless zeros at either end. */
+/** The digits before and after the decimal point, without leading and trailing zeros. */
 export interface Decimal {
   readonly negative: boolean;
   readonly whole: string;
   readonly fraction: string;
 }
 
-/** A finite number written out, exactly as its shortest form says. */
+/** The decimal digits of a finite number, from its shortest exact notation. */
 export function decimal(value: number): Decimal {
   const [mantissa = '', exponent = '0'] = Math.abs(value).toExponential().split('e');
   const digits = mantissa.replace('.', '');
@@ -30,17 +30,17 @@ const digit = range('0', '9');
 const digits = repeat(digit, 0);
 const anyFraction = optional(sequence(text('.'), repeat(digit, 1)));
 
-/** Numbers that are not negative, without exponent. */
+/** Non-negative numbers without exponent. */
 export const magnitude: Expression = sequence(
   choice(text('0'), sequence(range('1', '9'), digits)),
   anyFraction,
 );
 export const wholeMagnitude: Expression = choice(text('0'), sequence(range('1', '9'), digits));
 
-/** Those above a bound, and the bound itself where it is included; some that are no magnitudes may be among them. */
+/** Magnitudes above a bound, and the bound itself if inclusive. May also match texts that are not magnitudes. */
 export function above({ whole, fraction }: Decimal, included: boolean): Expression {
   const options: Expression[] = [
-    // More digits before the point.
+    // More digits before the decimal point.
     sequence(range('1', '9'), repeat(digit, whole.length), anyFraction),
     ...larger(whole).map((beginning) => sequence(beginning, anyFraction)),
   ];
@@ -56,7 +56,7 @@ export function above({ whole, fraction }: Decimal, included: boolean): Expressi
   return choice(...options);
 }
 
-/** Digits of the same number that are larger. */
+/** Larger integers with the same number of digits. */
 function larger(whole: string): Expression[] {
   return Array.from(whole).flatMap((character, index) =>
     character === '9'
@@ -73,7 +73,7 @@ function larger(whole: string): Expression[] {
 
 const after = (character: string): Expression => oneOf('0123456789'.slice(Number(character) + 1));
 
-/** All ways to write a magnitude. */
+/** All notations of a magnitude. */
 export const equalTo = ({ whole, fraction }: Decimal): Expression =>
   fraction === ''
     ? sequence(text(whole), optional(sequence(text('.'), repeat(text('0'), 1))))

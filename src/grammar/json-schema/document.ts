@@ -4,14 +4,14 @@ import { malformed, notASchema, pointer, unsupported } from './refusal.ts';
 export type Schema = boolean | SchemaObject;
 export type SchemaObject = Json;
 
-/** A schema within its document. */
+/** A schema and its location in the document. */
 export interface Place {
   readonly schema: Schema;
-  /** JSON pointer, for messages. */
+  /** JSON pointer, for error messages. */
   readonly path: string;
 }
 
-/** Keywords whose value is one schema, a list of schemas, and schemas by name. */
+/** Keywords whose value is a schema; below, keywords with a list of schemas and keywords with schemas by name. */
 const single = [
   'additionalItems',
   'additionalProperties',
@@ -35,7 +35,7 @@ const home = 'https://schema.invalid/';
 
 export const isSchema = (value: unknown): value is Schema => typeof value === 'boolean' || isRecord(value);
 
-/** A schema and all that it may refer to. */
+/** A schema document, which resolves references inside it. */
 export class SchemaDocument {
   readonly root: Place;
   readonly #bases = new Map<object, string>();
@@ -54,12 +54,12 @@ export class SchemaDocument {
     return { schema, path };
   }
 
-  /** What `$ref` of a schema stands for. */
+  /** Resolves the `$ref` of a schema. */
   resolve(from: SchemaObject, reference: unknown, path: string): Place {
-    if (typeof reference !== 'string') throw malformed(path, "'$ref' must be a text");
+    if (typeof reference !== 'string') throw malformed(path, "'$ref' must be a string");
     const base = this.#bases.get(from) ?? home;
     const target = URL.parse(reference, base);
-    if (!target) throw malformed(path, `'$ref' is no reference: ${reference.slice(0, 200)}`);
+    if (!target) throw malformed(path, `'$ref' is not a valid reference: ${reference.slice(0, 200)}`);
     const known = this.#byUri.get(target.href);
     if (known) return known;
     const fragment = target.hash.slice(1);
@@ -69,7 +69,7 @@ export class SchemaDocument {
       throw unsupported(
         path,
         '$ref',
-        `'${reference.slice(0, 200)}' lies outside of this schema and is not fetched; put it into '$defs' and refer to it there`,
+        `'${reference.slice(0, 200)}' is outside this schema and is not fetched; copy it to '$defs' and refer to it there`,
       );
     }
     return this.#follow(whole, fragment, path, reference);
@@ -77,7 +77,7 @@ export class SchemaDocument {
 
   #follow(whole: Place, fragment: string, path: string, reference: string): Place {
     const missing = () =>
-      malformed(pointer(path, '$ref'), `'$ref' points at nothing: ${reference.slice(0, 200)}`);
+      malformed(pointer(path, '$ref'), `the target of '$ref' does not exist: ${reference.slice(0, 200)}`);
     let text: string;
     try {
       text = decodeURIComponent(fragment);
@@ -99,10 +99,10 @@ export class SchemaDocument {
     return this.place(value, pointer(whole.path, ...names));
   }
 
-  /** Finds the names by which schemas may be referred to. */
+  /** Indexes schemas by the URIs that references may use. */
   #index({ schema, path }: Place, outer: string, depth: number): void {
     if (!isRecord(schema) || this.#bases.has(schema)) return;
-    if (depth > mostDepth) throw malformed(path, `schemas are nested more than ${mostDepth} deep`);
+    if (depth > mostDepth) throw malformed(path, `schemas are nested deeper than ${mostDepth} levels`);
     if (++this.#count > mostSchemas) throw malformed('', `more than ${mostSchemas} schemas`);
     let base = outer;
     const id = schema['$id'] ?? schema['id'];

@@ -20,17 +20,17 @@ import { notASchema, pointer, unsupported } from './refusal.ts';
 
 const mostDepth = 200;
 
-/** Whether a value fits a schema: for values that the schema itself names (`enum`, `const`). */
+/** Whether a value matches a schema. Used for values that the schema enumerates (`enum`, `const`). */
 export function holds(document: SchemaDocument, place: Place, value: unknown, depth = 0): boolean {
   const { schema, path } = place;
   if (typeof schema === 'boolean') return schema;
   if (!isRecord(schema)) throw notASchema(path, schema);
-  if (depth > mostDepth) throw unsupported(path, '$ref', 'schemas refer to each other without an end');
+  if (depth > mostDepth) throw unsupported(path, '$ref', 'schemas refer to each other in an endless loop');
   const fits = (other: Place, one: unknown = value) => holds(document, other, one, depth + 1);
   if (schema['$ref'] !== undefined && !fits(document.resolve(schema, schema['$ref'], path))) return false;
   for (const keyword of ['$dynamicRef', '$recursiveRef', 'unevaluatedItems', 'unevaluatedProperties']) {
     if (schema[keyword] !== undefined)
-      throw unsupported(path, keyword, 'together with values that are given');
+      throw unsupported(path, keyword, "in combination with 'enum' or 'const'");
   }
   const types = typesOf(place);
   const type = typeOf(value);
@@ -89,7 +89,7 @@ function textHolds(place: Place, value: string): boolean {
   if (typeof format !== 'string') return true;
   const expression = textFormat(format);
   if (expression === 'beyond')
-    throw unsupported(pointer(place.path, 'format'), 'format', `'${format}' is not known`);
+    throw unsupported(pointer(place.path, 'format'), 'format', `'${format}' is an unknown format`);
   return !expression || matches(toAutomaton(expression), value);
 }
 

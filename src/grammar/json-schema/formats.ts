@@ -2,8 +2,8 @@ import type { Expression } from '../ebnf/expression.ts';
 import { parseRegex } from '../regex/parse.ts';
 
 /**
- * Texts that every validator takes for the format; often not all of them. XGrammar compiles a mask for each count of a
- * wide class, so only what a standard bounds is bounded: the labels of a host name.
+ * Patterns of string formats. They match texts that every validator accepts, often not all of them. XGrammar compiles a
+ * mask for each count of a wide class, so only lengths that a standard limits are limited: the labels of a host name.
  */
 const patterns: Readonly<Record<string, string>> = (() => {
   const day =
@@ -61,17 +61,20 @@ const patterns: Readonly<Record<string, string>> = (() => {
   };
 })();
 
-/** Formats of texts that no grammar can keep. */
+/** String formats that a grammar cannot enforce. */
 const beyond = new Set(['regex', 'uri-template']);
 
-/** Undefined: a name that means nothing to a validator, as the standard has it. */
+/**
+ * Finds the expression of a string format; undefined for unknown formats, which the standard tells validators to
+ * ignore.
+ */
 export function textFormat(name: string): Expression | 'beyond' | undefined {
   if (beyond.has(name)) return 'beyond';
   const pattern = Object.hasOwn(patterns, name) ? patterns[name] : undefined;
   return pattern === undefined ? undefined : parseRegex(pattern, 'whole');
 }
 
-/** Formats of numbers, of OpenAPI. */
+/** OpenAPI's number formats. */
 export const numberFormats: Readonly<Record<string, { whole: boolean; least?: number; most?: number }>> = {
   int32: { whole: true, least: -(2 ** 31), most: 2 ** 31 - 1 },
   int64: { whole: true },

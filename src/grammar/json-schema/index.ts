@@ -24,16 +24,16 @@ import { addJsonRules, literal } from './text.ts';
 const mostValues = 5000;
 
 /**
- * The rules of all JSON texts whose value fits a schema, or of a part of them: what can be written is valid.
+ * Adds rules for JSON texts that match a schema. They may allow only some of the valid texts, but never an invalid one.
  * @returns the name of the root rule
- * @throws GrammarError `unsupported_schema` for what cannot be kept, with its place
+ * @throws GrammarError `unsupported_schema` for keywords that cannot be enforced, with their path
  */
 export function addJsonSchema(rules: Rules, schema: unknown): string {
   addJsonRules(rules);
   return new SchemaWriter(rules, new SchemaDocument(schema)).write();
 }
 
-/** The grammar of one JSON object, whatever is in it. */
+/** Adds rules for any JSON object, and returns the name of the root rule. */
 export function addJsonObject(rules: Rules): string {
   addJsonRules(rules);
   return 'object';
@@ -83,7 +83,7 @@ class SchemaWriter {
       if (!given) this.#writeTypes(places, need, written, texts);
       return given ?? [];
     });
-    // Where one quote begins several kinds of text, it is not certain which length counts.
+    // When one quote may start several kinds of strings, it is unknown which length applies.
     let certain = texts.size === 1;
     for (const value of named) {
       if (typeof value === 'string') {
@@ -99,7 +99,7 @@ class SchemaWriter {
     return choice(...written.values());
   }
 
-  /** All values that fit, where a schema names them. */
+  /** All matching values when the schemas enumerate them; otherwise undefined. */
   readonly #values = (need: Need): readonly unknown[] | undefined => {
     const named = this.#given(need, need);
     if (named) return named;
@@ -123,7 +123,7 @@ class SchemaWriter {
     return shortest.values.filter((value) => need.every((place) => holds(this.#document, place, value)));
   }
 
-  /** Texts are only gathered: how they are written depends on what else there is. */
+  /** Writes all types but strings, whose constraints are only collected: how they are written depends on the others. */
   #writeTypes(
     places: Need,
     need: Need,
@@ -211,7 +211,7 @@ class SchemaWriter {
 const isFree = (schema: unknown): boolean =>
   schema !== null && typeof schema === 'object' && Object.keys(schema).every((keyword) => notes.has(keyword));
 
-/** Keywords that say nothing about a value. */
+/** Keywords that do not constrain values. */
 const notes = new Set([
   '$comment',
   '$defs',
@@ -227,7 +227,7 @@ const notes = new Set([
   'writeOnly',
 ]);
 
-/** Values that a `not` takes out. */
+/** Values that `not` excludes. */
 const excludedValues = ({ schema, path }: Place): readonly unknown[] => {
   const negated = (schema as SchemaObject)['not'];
   if (negated === null || typeof negated !== 'object') return [];
@@ -237,11 +237,11 @@ const excludedValues = ({ schema, path }: Place): readonly unknown[] => {
 const isExcluded = (places: Need, value: unknown): boolean =>
   places.some((place) => excludedValues(place).some((one) => canonical(one) === canonical(value)));
 
-/** One object or list among all cannot be taken out. */
+/** A grammar cannot exclude a single object or array. */
 function refuseExcluded(places: Need, type: JsonType): void {
   for (const place of places) {
     if (!excludedValues(place).some((value) => typeOf(value) === type)) continue;
-    throw unsupported(pointer(place.path, 'not'), 'not', `no grammar can leave out one ${type}`);
+    throw unsupported(pointer(place.path, 'not'), 'not', `a grammar cannot exclude a single ${type}`);
   }
 }
 
@@ -277,7 +277,7 @@ const keywords: Readonly<Record<JsonType, readonly string[]>> = {
 const speaksOf = (schema: SchemaObject, type: JsonType): boolean =>
   typeof schema !== 'boolean' && keywords[type].some((keyword) => schema[keyword] !== undefined);
 
-/** The values of the types that have few. */
+/** All values when only null and booleans are allowed; otherwise undefined. */
 function small(places: Need, document: SchemaDocument, need: Need): readonly unknown[] | undefined {
   const types = places.map(typesOf).filter((one) => one !== undefined);
   if (types.length === 0) return undefined;

@@ -2,11 +2,13 @@ import { isRecord } from '../../util/json.ts';
 import type { Place, Schema, SchemaObject } from './document.ts';
 import { malformed, pointer } from './refusal.ts';
 
-/** The types of JSON; an integer is a number. */
+/** The JSON types; integers are numbers. */
 export const jsonTypes = ['object', 'array', 'string', 'number', 'boolean', 'null'] as const;
 export type JsonType = (typeof jsonTypes)[number];
 
-/** Reading keywords; what is no value of a keyword is refused with its place. */
+/**
+ * Reads a keyword with a number. This and the following functions throw GrammarError with the path of an invalid value.
+ */
 export function numberOf({ schema, path }: Place, keyword: string): number | undefined {
   const value = (schema as SchemaObject)[keyword];
   if (value === undefined) return undefined;
@@ -19,21 +21,21 @@ export function countOf(place: Place, keyword: string): number | undefined {
   const value = numberOf(place, keyword);
   if (value === undefined) return undefined;
   if (value < 0 || !Number.isInteger(value))
-    throw malformed(pointer(place.path, keyword), `'${keyword}' must be a whole number from 0`);
+    throw malformed(pointer(place.path, keyword), `'${keyword}' must be a whole number >= 0`);
   return value;
 }
 
 export function textsOf({ schema, path }: Place, keyword: string): readonly string[] {
   const value = (schema as SchemaObject)[keyword];
   if (value === undefined) return [];
-  // Draft 3 wrote `required: true` into a property; such schemas live on.
+  // Draft 3 had `required: true` in properties, and such schemas are still in use.
   if (keyword === 'required' && typeof value === 'boolean') return [];
   if (!Array.isArray(value) || value.some((one) => typeof one !== 'string'))
-    throw malformed(pointer(path, keyword), `'${keyword}' must be a list of texts`);
+    throw malformed(pointer(path, keyword), `'${keyword}' must be an array of strings`);
   return value as string[];
 }
 
-/** Members of a keyword that holds schemas by name. */
+/** Members of a keyword whose value is an object. */
 export function membersOf({ schema, path }: Place, keyword: string): [name: string, value: unknown][] {
   const value = (schema as SchemaObject)[keyword];
   if (value === undefined) return [];
@@ -45,7 +47,7 @@ export function placesOf({ schema, path }: Place, keyword: string): Place[] {
   const value = (schema as SchemaObject)[keyword];
   if (value === undefined) return [];
   if (!Array.isArray(value))
-    throw malformed(pointer(path, keyword), `'${keyword}' must be a list of schemas`);
+    throw malformed(pointer(path, keyword), `'${keyword}' must be an array of schemas`);
   return value.map((one: Schema, index) => ({ schema: one, path: pointer(path, keyword, index) }));
 }
 
@@ -54,7 +56,7 @@ export function placeOf({ schema, path }: Place, keyword: string): Place | undef
   return value === undefined ? undefined : { schema: value as Schema, path: pointer(path, keyword) };
 }
 
-/** What `type` (and OpenAPI's `nullable`) allow; undefined: all. */
+/** The types that `type` (and OpenAPI's `nullable`) allow; undefined when all are allowed. */
 export function typesOf({ schema, path }: Place): ReadonlySet<JsonType | 'integer'> | undefined {
   const { type, nullable } = schema as SchemaObject;
   if (type === undefined) return undefined;
@@ -64,7 +66,7 @@ export function typesOf({ schema, path }: Place): ReadonlySet<JsonType | 'intege
     if (known.includes(one)) continue;
     throw malformed(
       pointer(path, 'type'),
-      `'type' must be one of ${known.join(', ')}, or a list of them (here: ${JSON.stringify(one)?.slice(0, 100)})`,
+      `'type' must be one of ${known.join(', ')}, or an array of them, got ${JSON.stringify(one)?.slice(0, 100)}`,
     );
   }
   const types = new Set(list as (JsonType | 'integer')[]);
@@ -78,11 +80,11 @@ export function valuesOf({ schema, path }: Place): readonly unknown[] | undefine
   if (Object.hasOwn(object, 'const')) return [object['const']];
   const values = object['enum'];
   if (values === undefined) return undefined;
-  if (!Array.isArray(values)) throw malformed(pointer(path, 'enum'), "'enum' must be a list of values");
+  if (!Array.isArray(values)) throw malformed(pointer(path, 'enum'), "'enum' must be an array of values");
   return values;
 }
 
-/** Bounds of a number; draft 4 wrote `exclusiveMinimum: true` beside `minimum`. */
+/** The lower or upper bounds of a number. Draft 4 has `exclusiveMinimum: true` in addition to `minimum`. */
 export function boundsOf(place: Place, side: 'least' | 'most') {
   const [bound, strict] =
     side === 'least' ? ['minimum', 'exclusiveMinimum'] : ['maximum', 'exclusiveMaximum'];
@@ -102,7 +104,7 @@ export const typeOf = (value: unknown): JsonType => {
   return typeof value as JsonType;
 };
 
-/** The same value has the same text, whatever the order of its members. */
+/** JSON with sorted members, so that equal values have equal texts. */
 export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join()}]`;
   if (value !== null && typeof value === 'object') {

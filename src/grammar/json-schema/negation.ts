@@ -17,8 +17,8 @@ import { pointer } from './refusal.ts';
 const mostDepth = 20;
 
 /**
- * Schemas whose values all fail the given one: enough to write a valid answer, not always all that would be.
- * Empty where none can be named.
+ * Schemas whose values do not match the given one. They may not cover all such values. Empty when none can be
+ * expressed.
  */
 export function negations(document: SchemaDocument, place: Place, depth = 0): Place[] {
   const { schema, path } = place;
@@ -68,14 +68,14 @@ export function negations(document: SchemaDocument, place: Place, depth = 0): Pl
   return found.map((one) => ({ schema: one, path }));
 }
 
-/** What can be said of a schema at a glance, to tell it apart from others. */
+/** Simple properties of a schema, to detect schemas that no value can both match. */
 interface Traits {
   readonly types: ReadonlySet<string> | undefined;
   readonly values: ReadonlySet<string> | undefined;
   readonly required: ReadonlySet<string>;
-  /** Properties that must be one of these values. */
+  /** Allowed values of properties that are enumerated. */
   readonly marks: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Only these properties may be there. */
+  /** The only allowed properties; undefined when others are allowed. */
   readonly only: ReadonlySet<string> | undefined;
 }
 
@@ -127,7 +127,7 @@ function common(a: ReadonlySet<string> | undefined, b: ReadonlySet<string> | und
   return a && b ? new Set([...a].filter((one) => b.has(one))) : (a ?? b);
 }
 
-/** Certain that no value fits both. */
+/** Whether certainly no value matches both. */
 export function apart(a: Traits, b: Traits): boolean {
   const none = (left: ReadonlySet<string> | undefined, right: ReadonlySet<string> | undefined) =>
     left !== undefined && right !== undefined && ![...left].some((one) => right.has(one));
@@ -142,12 +142,12 @@ export function apart(a: Traits, b: Traits): boolean {
   return marked || beyond(a, b) || beyond(b, a);
 }
 
-/** A schema that only names values, a pattern or a type: its `not` can be kept as it is. */
+/** Whether a schema only has values or a string pattern, so that its `not` can be enforced directly. */
 export function isPlainNegation(schema: Schema): schema is SchemaObject {
   if (!isRecord(schema)) return false;
   const text = schema['type'] === 'string';
   const keywords = Object.keys(schema).filter((one) => one !== 'type' || !text);
-  // Without its type, a pattern lets all pass that is no text.
+  // Without `type`, a pattern allows all values that are not strings.
   return (
     keywords.length === 1 &&
     (text ? ['const', 'enum', 'pattern'] : ['const', 'enum']).includes(keywords[0] as string)

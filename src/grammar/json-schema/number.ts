@@ -15,13 +15,13 @@ import { writeAutomaton } from '../regex/write.ts';
 import { above, decimal, equalTo, magnitude, wholeMagnitude } from './decimal.ts';
 import { unsupported } from './refusal.ts';
 
-/** What a number must be; the tightest of all that was said. */
+/** The combined constraints of a number. */
 export interface NumberBounds {
   readonly whole: boolean;
   readonly least?: Bound | undefined;
   readonly most?: Bound | undefined;
   readonly factors: readonly number[];
-  /** Numbers that it must not be. */
+  /** Excluded numbers. */
   readonly excluded: readonly number[];
 }
 
@@ -31,14 +31,14 @@ interface Bound {
   readonly path: string;
 }
 
-/** A double tells numbers of so many digits apart, so that what is less in writing is less when read. */
+/** Decimal digits that a double represents exactly, so that the order of texts equals the order of values. */
 const exactDigits = 15;
 const mostDigits = 22;
-/** States that remainders may take. */
+/** Limit of states for remainders. */
 const mostRemainders = 150;
 const mostListed = 500;
 
-/** @returns undefined where no number fits */
+/** @returns undefined when no number matches */
 export function writeNumber(rules: Rules, bounds: NumberBounds, path: string): Expression | undefined {
   const { whole, least, most, factors, excluded } = bounds;
   if (!least && !most && factors.length === 0 && excluded.length === 0)
@@ -65,16 +65,16 @@ function writeBounded(rules: Rules, bounds: NumberBounds, path: string): Express
   const side = (negative: boolean): Automaton => {
     const integers = whole || factors.some((factor) => Number.isInteger(factor));
     let found = toAutomaton(integers ? wholeMagnitude : magnitude);
-    // What may be as large as a bound must have room for the bound's own digits.
+    // Limit the digits, but leave enough for the digits of a bound.
     const room = exact ? exactDigits : mostDigits;
     found = both(found, toAutomaton(repeat(set([[0x2e, 0x39]]), 1, integers ? room : room + 1)));
     const add = (bound: Bound | undefined, lower: boolean) => {
       if (!bound) return;
       const value = decimal(bound.value);
-      // Of negative numbers the smaller magnitude is the larger number.
+      // For negative numbers, a smaller magnitude is a larger number.
       const atLeast = lower !== negative;
       if (value.negative !== negative && bound.value !== 0) {
-        // A bound beyond zero leaves nothing on this side, or everything.
+        // A bound with the other sign allows either no or all numbers of this sign.
         if (lower !== value.negative) found = never;
         return;
       }
@@ -104,7 +104,7 @@ function writeBounded(rules: Rules, bounds: NumberBounds, path: string): Express
 const zero = { negative: false, whole: '0', fraction: '' };
 const never: Automaton = { edges: [[]], accepts: [false] };
 
-/** Decimals that a factor divides: whole factors by their remainders, halves and quarters by the last digits. */
+/** Multiples of a factor: integer factors by remainders, powers of 1/2 by the last digits. */
 function multiples(factor: number, path: string): Automaton {
   if (Number.isInteger(factor) && factor > 0) {
     const zeros = factor.toString().length - factor.toString().replace(/0+$/, '').length;
@@ -118,15 +118,15 @@ function multiples(factor: number, path: string): Automaton {
     path,
     'multipleOf',
     Number.isInteger(factor)
-      ? `a factor so large can be kept only where 'minimum' and 'maximum' leave at most ${mostListed} numbers`
-      : 'a fraction that floating point cannot hold exactly (0.1, 0.01) has no certain multiples; count the smallest ' +
-          'unit in integers instead',
+      ? `a factor of this size can be enforced only if 'minimum' and 'maximum' leave at most ${mostListed} numbers`
+      : 'a fraction that floating point cannot represent exactly (0.1, 0.01) has no exact multiples; use integers of ' +
+          'the smallest unit instead',
   );
 }
 
-/** Multiples of `factor` times ten to the power of `zeros`: a state a remainder and a count of zeros at the end. */
+/** Multiples of `factor` * 10^`zeros`. A state is a remainder and a count of trailing zeros. */
 function byRemainder(factor: number, zeros: number): Automaton {
-  // State 0 has read nothing; the remainder is that of the number without the zeros counted.
+  // State 0 is the start. The remainder is that of the number without the counted zeros.
   const stateOf = (remainder: number, count: number) => remainder * (zeros + 1) + count + 1;
   const edgesFrom = (remainder: number, count: number) =>
     Array.from({ length: 10 }, (_, digit) => {
@@ -140,7 +140,7 @@ function byRemainder(factor: number, zeros: number): Automaton {
     remainder: Math.floor(state / (zeros + 1)),
     count: state % (zeros + 1),
   }));
-  // Zero itself has too few digits to end in zeros.
+  // The number 0 needs an extra state, because it has too few trailing zeros.
   const start = edgesFrom(0, 0).map((edge, digit) =>
     digit === 0 ? { ...edge, to: states.length + 1 } : edge,
   );
@@ -150,7 +150,7 @@ function byRemainder(factor: number, zeros: number): Automaton {
   };
 }
 
-/** Multiples between two bounds, one by one, where they are few. */
+/** Enumerates the multiples between two bounds; undefined when there are too many. */
 function listed({ least, most, factors, excluded }: NumberBounds): Expression | undefined {
   const [factor] = factors;
   if (factor === undefined || factors.length > 1 || !Number.isInteger(factor) || !least || !most)

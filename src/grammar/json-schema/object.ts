@@ -26,11 +26,11 @@ export interface ObjectWriter {
   readonly document: SchemaDocument;
   readonly alternatives: Alternatives;
   readonly rules: Rules;
-  /** The rule of a value. */
+  /** Returns the expression of a value that matches all schemas. */
   readonly value: (need: Need) => Expression;
 }
 
-/** One schema of those that an object must fit. */
+/** One of the schemas that an object must match. */
 interface Part {
   readonly place: Place;
   readonly properties: ReadonlyMap<string, Place>;
@@ -48,7 +48,7 @@ interface Property {
 const mostPatterns = 4;
 const mostStates = 10_000;
 
-/** @returns undefined where no object fits */
+/** @returns undefined when no object matches */
 export function writeObject(
   writer: ObjectWriter,
   places: readonly Place[],
@@ -76,19 +76,24 @@ export function writeObject(
   const further = closed ? undefined : furtherMembers(writer, parts, names);
   const path = places[0]?.path ?? '';
   const few = further && least > properties.length + 1;
-  if (few) throw unsupported(path, 'minProperties', 'names that are not given could be written twice');
+  if (few)
+    throw unsupported(
+      path,
+      'minProperties',
+      'additional properties do not count reliably, because the model could write the same name twice',
+    );
   return sequence(text('{'), rule('ws'), writeMembers(writer, properties, further, { least, most, path }));
 }
 
-/** A name that must be there and may not. */
+/** The error of a required property that is not allowed. */
 function impossible(places: readonly Place[], name: string): GrammarError {
   const path = places.find((place) => textsOf(place, 'required').includes(name))?.path ?? '';
   const known = places.some((place) => membersOf(place, 'properties').some(([one]) => one === name));
   const why = known
-    ? 'which the schema does not allow'
-    : "which 'properties' does not have, and the schema allows no others; add it there or take it out here";
+    ? 'which another keyword does not allow'
+    : "which is not in 'properties', and no other properties are allowed; add it there or remove it here";
   const shown = JSON.stringify(name.slice(0, 100));
-  return malformed(pointer(path, 'required'), `no value can fit it: 'required' names ${shown}, ${why}`);
+  return malformed(pointer(path, 'required'), `no value matches it: 'required' lists ${shown}, ${why}`);
 }
 
 function partOf(place: Place): Part {
@@ -114,7 +119,7 @@ function partOf(place: Place): Part {
   };
 }
 
-/** What the member of a name must be; undefined where it must not be there. */
+/** The schemas that a named member must match; undefined when the member is not allowed. */
 function memberNeed({ document }: ObjectWriter, parts: readonly Part[], name: string): Need | undefined {
   const found: Place[] = [];
   for (const { properties, patterns, additional, names } of parts) {
@@ -128,7 +133,7 @@ function memberNeed({ document }: ObjectWriter, parts: readonly Part[], name: st
   return found.some(({ schema }) => schema === false) ? undefined : found;
 }
 
-/** The names that count as known to `unevaluatedProperties`; undefined where nothing speaks of them. */
+/** The evaluated property names for `unevaluatedProperties`; undefined when the keyword has no effect. */
 function unevaluated(places: readonly Place[], need: Need): ReadonlySet<string> | undefined {
   const keyword = 'unevaluatedProperties';
   const found = places.find(({ schema }) => {
@@ -138,20 +143,20 @@ function unevaluated(places: readonly Place[], need: Need): ReadonlySet<string> 
   if (!found) return undefined;
   const [only] = need;
   if ((found.schema as SchemaObject)[keyword] !== false)
-    throw unsupported(found.path, keyword, "only 'false' can be kept; use 'additionalProperties'");
+    throw unsupported(found.path, keyword, "only 'false' can be enforced; use 'additionalProperties'");
   if (need.length !== 1 || only?.schema !== found.schema)
-    throw unsupported(found.path, keyword, 'in a schema that is a part of another one; put it outermost');
+    throw unsupported(found.path, keyword, 'it is in a subschema; move it to the outermost schema');
   if (
     places.some(
       ({ schema }) =>
         (schema as SchemaObject)['not'] !== undefined || (schema as SchemaObject)['if'] !== undefined,
     )
   )
-    throw unsupported(found.path, keyword, "together with 'not' or 'if'; use 'additionalProperties'");
+    throw unsupported(found.path, keyword, "in combination with 'not' or 'if'; use 'additionalProperties'");
   return new Set(places.flatMap((place) => membersOf(place, 'properties').map(([name]) => name)));
 }
 
-/** One member whose name is not among the given ones. */
+/** Writes a member whose name is not one of `names`; undefined when none is allowed. */
 function furtherMembers(
   writer: ObjectWriter,
   parts: readonly Part[],
@@ -161,7 +166,8 @@ function furtherMembers(
     ({ place, properties, patterns, additional }) =>
       additional !== undefined || (properties.size === 0 && patterns.length === 0 && isOpen(place)),
   );
-  // Where properties are named and nothing is said of others, no others are written: fewer texts, all of them valid.
+  // Without `additionalProperties`, objects with declared properties get no others. This allows fewer objects, all
+  // valid.
   const declared = parts.some(({ properties }) => properties.size > 0);
   const explicit = parts.some(({ additional }) => additional !== undefined && additional.schema !== false);
   const free = explicit || (open && !declared);
@@ -182,7 +188,7 @@ function furtherMembers(
 
 const isOpen = ({ schema }: Place): boolean => (schema as SchemaObject)['unevaluatedProperties'] !== false;
 
-/** A member whose name fits some patterns and none of the others. */
+/** Writes a member whose name matches the patterns in `matchedSources` and no others. */
 function memberOf(
   writer: ObjectWriter,
   parts: readonly Part[],
@@ -225,11 +231,11 @@ function nameAutomaton(document: SchemaDocument, alternatives: Alternatives, pla
     return types.some((one) => !one.has('string')) ? [] : [textAutomaton(textNeed(places))];
   });
   if (automata.length === 0) return { edges: [[]], accepts: [false] };
-  // Either: what not all refuse.
+  // The union, by De Morgan's law.
   return automata.length === 1 ? (automata[0] as Automaton) : not(automata.map(not).reduce(both));
 }
 
-/** Members in their order, then further ones, then the closing brace. */
+/** Writes the declared members in order, then additional members, then the closing brace. */
 function writeMembers(
   { rules, value }: ObjectWriter,
   properties: readonly Property[],
@@ -237,7 +243,7 @@ function writeMembers(
   { least, most, path }: { least: number; most: number; path: string },
 ): Expression {
   const end = sequence(rule('ws'), text('}'));
-  // How many members there are matters up to the bounds only.
+  // The member count only matters up to the bounds.
   const cap =
     most === Number.POSITIVE_INFINITY ? Math.max(1, least) : Math.max(1, Math.min(most, properties.length));
   if (properties.length * (cap + 1) > mostStates)
@@ -262,7 +268,7 @@ function writeMembers(
         continue;
       }
       const options: Expression[] = count >= least ? [end] : [];
-      // Two further members may have one name, so only the first of them is certain to count.
+      // Additional members may have equal names, so only the first of them counts for the minimum.
       const room = most - count;
       if (other && room >= 1 && count + 1 >= least) {
         const more = repeat(sequence(comma, other), 0, room - 1);

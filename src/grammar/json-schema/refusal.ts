@@ -1,6 +1,6 @@
 import { GrammarError } from '../types.ts';
 
-/** A keyword that the grammar would not keep. */
+/** The error of a keyword that the grammar cannot enforce. */
 export const unsupported = (path: string, keyword: string, why: string): GrammarError =>
   new GrammarError(
     'unsupported_schema',
@@ -10,11 +10,11 @@ export const unsupported = (path: string, keyword: string, why: string): Grammar
     },
   );
 
-/** What no schema may say. */
+/** The error of an invalid schema. */
 export const malformed = (path: string, why: string): GrammarError =>
   new GrammarError('unsupported_schema', `JSON schema${at(path)}: ${why}.`, { path });
 
-/** The name of a type in place of a schema is what people write who think of a language's types. */
+/** The error of a value that is not a schema. Suggests a fix for a bare type name, which is a common mistake. */
 export function notASchema(path: string, value: unknown): GrammarError {
   const written = (JSON.stringify(value) ?? 'nothing').slice(0, 100);
   const instead = types.has(value) ? `; write {"type": ${written}}` : '';
@@ -33,7 +33,7 @@ const types: ReadonlySet<unknown> = new Set([
 const at = (path: string): string =>
   path === '' ? '' : ` at ${path.length > 300 ? `${path.slice(0, 300)}...` : path}`;
 
-/** A member's name as a part of a JSON pointer. */
+/** Appends names to a JSON pointer. */
 export const pointer = (path: string, ...names: readonly (string | number)[]): string =>
   names.reduce<string>(
     (all, name) => `${all}/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`,

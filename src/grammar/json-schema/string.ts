@@ -14,11 +14,11 @@ import { pointer, unsupported } from './refusal.ts';
 import { inString, jsonCharacter, quoted } from './text.ts';
 
 const quote = text('"');
-/** States that a pattern with a length may take. */
+/** Limit of states of a pattern with a length. */
 const mostProduct = 3000;
 const mostLength = 10_000;
 
-/** What texts must be: all languages, none of the excluded ones, so many characters. */
+/** The combined constraints of a string: it must match all expressions and no exclusion, and have an allowed length. */
 export interface TextNeed {
   readonly languages: ReadonlyMap<string, Expression>;
   readonly excluded: ReadonlyMap<string, Expression>;
@@ -38,13 +38,13 @@ export function textNeed(places: readonly Place[]): TextNeed {
     const { pattern, format, not: negated } = schema;
     if (pattern !== undefined) {
       const path = pointer(place.path, 'pattern');
-      if (typeof pattern !== 'string') throw unsupported(path, 'pattern', 'it must be a text');
+      if (typeof pattern !== 'string') throw unsupported(path, 'pattern', 'it must be a string');
       languages.set(`pattern ${pattern}`, readPattern(pattern, path, 'pattern'));
     }
     if (typeof format === 'string') {
       const found = textFormat(format);
       if (found === 'beyond')
-        throw unsupported(pointer(place.path, 'format'), 'format', `no grammar can keep '${format}'`);
+        throw unsupported(pointer(place.path, 'format'), 'format', `a grammar cannot enforce '${format}'`);
       if (found) languages.set(`format ${format}`, found);
     }
     if (isRecord(negated)) {
@@ -60,7 +60,7 @@ export function textNeed(places: readonly Place[]): TextNeed {
   return { languages, excluded, least, most };
 }
 
-/** A pattern that may stand anywhere in a text; what it cannot be is told with its place. */
+/** Parses a pattern that may match anywhere in a text; errors have the path of the keyword. */
 export function readPattern(pattern: string, path: string, keyword: string): Expression {
   try {
     return parseRegex(pattern, 'search');
@@ -71,8 +71,9 @@ export function readPattern(pattern: string, path: string, keyword: string): Exp
 }
 
 /**
- * @param certain no other text may stand in its place, so that its mark would be the only one
- * @returns undefined where no text fits
+ * Writes a string.
+ * @param isOnlyString whether no other string is possible here, so that a length mark is unambiguous
+ * @returns undefined when no string matches
  */
 export function writeText(rules: Rules, need: TextNeed, certain: boolean): Expression | undefined {
   const { languages, excluded, least, most } = need;
@@ -100,7 +101,7 @@ function writeNewText(rules: Rules, need: TextNeed, certain: boolean): Expressio
   return writeStates(rules, textAutomaton(need));
 }
 
-/** So many characters of one set: nothing but its length bounds such a text. */
+/** A string that is only constrained by its length and one character set. */
 interface Run {
   readonly characters: CodePoints;
   readonly least: number;
@@ -121,7 +122,7 @@ function runOf({ languages, excluded, least, most }: TextNeed): Run | undefined 
   return run;
 }
 
-/** What is written for the need holds this text, too. */
+/** Whether the expression written for the constraints certainly accepts this string. */
 export function writesText(need: TextNeed, value: string): boolean {
   const run = runOf(need);
   if (!run) return false;
@@ -142,7 +143,7 @@ function writeRun(rules: Rules, { characters, least, most }: Run, certain: boole
   const anyMore = most === Number.POSITIVE_INFINITY;
   if (anyMore && least === 0) return sequence(quote, rest);
   if (anyMore && least === 1) return sequence(quote, rule(rules.add('some', sequence(character, rest))));
-  // A text may be shorter than its bound allows, and is as valid.
+  // Limit very large bounds: a shorter string is valid too.
   const bound = anyMore ? most : Math.max(least, Math.min(most, mostLength));
   const mark = certain ? rules.mark({ least, most: bound }) : undefined;
   if (mark) return sequence(quote, mark, rest);
@@ -152,13 +153,13 @@ function writeRun(rules: Rules, { characters, least, most }: Run, certain: boole
 const isEvery = ([first, last]: CodePoints[number], index: number): boolean =>
   first === everyCharacter[index]?.[0] && last === everyCharacter[index][1];
 
-/** Any number of these characters and the closing quote. */
+/** Any number of characters of the set, then the closing quote. */
 function restOf(rules: Rules, characters: CodePoints, character: Expression): Expression {
   const key = JSON.stringify(['rest', characters]);
   return rules.sharedLoop(key, 'rest', (again) => choice(quote, sequence(character, again)));
 }
 
-/** An automaton where it is small: one state at a time is quick to follow. */
+/** Writes an expression as an automaton if it is small enough, because automata match fast. */
 function writeLanguage(rules: Rules, language: Expression): Expression | undefined {
   let automaton: Automaton;
   try {
@@ -183,7 +184,7 @@ export function textAutomaton({ languages, excluded, least, most }: TextNeed): A
   for (const language of languages.values()) found = both(found, toAutomaton(language));
   if (excluded.size > 0) found = both(found, not(toAutomaton(choice(...excluded.values()))));
   if (least === 0 && most === Number.POSITIVE_INFINITY) return found;
-  // A long text of a pattern costs a state for each character: a shorter one is as valid.
+  // Every character of a long text costs a copy of the states. Limit the length: a shorter string is valid too.
   const room = Math.max(least, Math.floor(mostProduct / found.edges.length), 1);
   return both(
     found,
@@ -193,7 +194,7 @@ export function textAutomaton({ languages, excluded, least, most }: TextNeed): A
 
 const anyCharacter = set([[0, 0x10ffff]]);
 
-/** The fewest and the most characters of an expression. */
+/** The minimum and maximum number of characters of an expression. */
 function lengths(expression: Expression): [least: number, most: number] {
   switch (expression.kind) {
     case 'text': {

@@ -21,7 +21,7 @@ const hex: Expression = set([
   [0x61, 0x66],
 ]);
 
-/** What must be escaped between quotes. */
+/** Characters that must be escaped in JSON strings. */
 const escaped: CodePoints = [
   [0, 0x1f],
   [0x22, 0x22],
@@ -38,7 +38,7 @@ const shortEscapes = new Map([
   [0x5c, '\\'],
 ]);
 
-/** One character of a set as it stands in a JSON string. */
+/** One character of a set as written in a JSON string. */
 export function inString(characters: CodePoints): Expression {
   const options: Expression[] = [];
   const raw = intersection(characters, plain);
@@ -52,7 +52,7 @@ export function inString(characters: CodePoints): Expression {
   return choice(...options);
 }
 
-/** An expression over characters as it stands in a JSON string. */
+/** Converts an expression to its form inside a JSON string. */
 export function quoted(expression: Expression): Expression {
   switch (expression.kind) {
     case 'text':
@@ -72,13 +72,13 @@ export function quoted(expression: Expression): Expression {
   }
 }
 
-/** No more blanks than a careful writer needs, so that a weak model cannot write them for ever. */
+/** Limit of indentation, so that a weak model cannot write white space endlessly. */
 const mostIndent = 48;
 
-/** Any character of a string. */
+/** Any character of a JSON string. */
 export const jsonCharacter: Expression = choice(set(plain), rule('escape'));
 
-/** The rules that all JSON texts share, by fixed names. */
+/** Adds the rules of JSON syntax under fixed names. */
 export function addJsonRules(rules: Rules): void {
   const define = (name: string, expression: Expression) => rules.define(name, expression);
   define(
@@ -87,7 +87,7 @@ export function addJsonRules(rules: Rules): void {
   );
   define('comma', sequence(text(','), rule('ws')));
   define('colon', sequence(text(':'), rule('ws')));
-  // Never a half of a surrogate pair by itself, which is no text.
+  // Exclude lone surrogates, which are not valid text.
   const unicode = choice(
     sequence(
       set([
@@ -113,7 +113,7 @@ export function addJsonRules(rules: Rules): void {
     sequence(
       rule('integer'),
       optional(sequence(text('.'), repeat(digit, 1, 20))),
-      // Few digits: a number beyond a double's range is none that can be read back.
+      // Limit the exponent: larger numbers exceed the range of a double.
       optional(sequence(oneOf('eE'), optional(oneOf('+-')), repeat(digit, 1, 2))),
     ),
   );
@@ -137,7 +137,7 @@ export const brackets = (content: Expression): Expression => sequence(openList, 
 export const openList: Expression = sequence(text('['), rule('ws'));
 export const closeList: Expression = sequence(rule('ws'), text(']'));
 
-/** A value as it is, with blanks where they may stand. */
+/** The JSON text of a value, with optional white space. */
 export function literal(value: unknown): Expression {
   if (Array.isArray(value)) {
     return brackets(

@@ -1,11 +1,11 @@
-/** What runs in a grammar worker. */
+/** The code of a grammar worker. */
 import { failureOf, type Library, Matching } from './matching.ts';
 import type { Question, Reply } from './messages.ts';
 
 /**
- * Answers questions one at a time, in order.
- * @param library may still be on its way
- * @param memory bytes that it holds
+ * Handles requests one at a time, in order.
+ * @param library the library, which may still be loading
+ * @param memory returns the bytes that the library uses
  */
 export function serveGrammars(
   library: Promise<Library>,

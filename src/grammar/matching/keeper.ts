@@ -1,9 +1,9 @@
 import { GrammarError } from '../types.ts';
 import type { Failure, GrammarWorker, Question, Reply, Vocabulary } from './messages.ts';
 
-/** The worker ended, or was given up, through no fault of the one who asked. */
+/** The worker ended or the request was returned, but the request is not the cause. */
 export class Gone extends Error {
-  /** Somebody else's question took too long or too much: the next worker is as good as any. */
+  /** Whether another request is the cause; then a retry in a new worker can succeed. */
   readonly byOther: boolean;
   constructor(message: string, byOther: boolean) {
     super(message);
@@ -12,9 +12,9 @@ export class Gone extends Error {
 }
 
 export interface KeeperTimes {
-  /** After so long a question is late: others move to another worker. */
+  /** After this time a request is slow, and other requests move to another worker. */
   readonly patienceMs: number;
-  /** After so long the worker is ended. */
+  /** After this time the worker is terminated. */
   readonly deadlineMs: number;
 }
 
@@ -28,27 +28,27 @@ interface Call {
 }
 
 /**
- * One worker and the questions that wait for its answers. It answers one at a time, in order, but is given no more than one
- * grammar to compile: answers that run wait for that one, not for all that were sent.
+ * Client of one grammar worker, with its pending requests. The worker handles requests one at a time, in order. At most
+ * one compilation is sent at a time, so that running answers wait for one compilation and not for all queued ones.
  */
 export class Keeper {
   readonly #worker: GrammarWorker;
   readonly #times: KeeperTimes;
   readonly #onLate: () => void;
-  /** In the order in which the worker has them. */
+  /** Sent requests, in the order in which the worker handles them. */
   readonly #calls = new Map<number, Call>();
-  /** Grammars that it is not given yet. */
+  /** Compilations that are not sent yet. */
   readonly #held = new Map<number, Call>();
   #last = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** When it began with the question it is at. */
+  /** When the worker started the current request. */
   #began = 0;
   #ended: { readonly why: string; readonly byOther: boolean } | undefined;
   #late = false;
-  /** Constraints that live in it. */
+  /** Number of matchers that exist in the worker. */
   residents = 0;
 
-  /** @param onLate a question takes long; called once for each, and only those after it are concerned */
+  /** @param onSlow called once for each request that is slow */
   constructor(worker: GrammarWorker, vocabulary: Vocabulary, times: KeeperTimes, onLate: () => void) {
     this.#worker = worker;
     this.#times = times;
@@ -67,9 +67,10 @@ export class Keeper {
   }
 
   /**
-   * @param onTaken told how long the worker was at the question, others before it not counted
-   * @throws GrammarError the source is refused, or takes too long
-   * @throws Gone the worker ended because of another question
+   * Sends a request and waits for its reply.
+   * @param onDuration receives the time that the worker took for this request, without waiting time
+   * @throws GrammarError the grammar is rejected, or takes too long
+   * @throws WorkerLostError the worker ended because of another request
    */
   ask(question: Question, onTaken?: (ms: number) => void): Promise<Uint32Array | number | undefined> {
     if (this.#ended !== undefined) return Promise.reject(gone(this.#ended));
@@ -98,34 +99,37 @@ export class Keeper {
     this.#post(...next);
   }
 
-  /** For what needs no answer. */
+  /** Sends a request without waiting for a reply. */
   tell(question: Question): void {
     this.ask(question).catch(() => {});
   }
 
-  /** It is at something that takes long. */
+  /** Whether the current request is slow. */
   get late(): boolean {
     return this.#late;
   }
 
-  /** Questions that wait behind the one it is at are given back. */
+  /** Rejects the requests that wait behind the current one with WorkerLostError. */
   release(): void {
     const [, ...others] = this.#calls;
     for (const [call, { question, reject }] of [...others, ...this.#held]) {
       if (question.kind === 'forget' || question.kind === 'stop') continue;
       this.#calls.delete(call);
       this.#held.delete(call);
-      reject(new Gone('another question takes long', true));
+      reject(new Gone('another request is slow', true));
     }
   }
 
-  /** From now on the question it is at has no longer than this; the one who asked hears the refusal then. */
+  /** Limits the rest of the current request to `ms`; then it fails with `error`. */
   hurry(ms: number, refusal: GrammarError): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.end('another question took long', refusal), ms);
+    this.#timer = setTimeout(() => this.end('another request took too long', refusal), ms);
   }
 
-  /** @param culprit what the one must hear whose question it is at; the others hear that it is gone */
+  /**
+   * Terminates the worker.
+   * @param currentCallError rejects the current request; the others are rejected with WorkerLostError
+   */
   end(why: string, culprit?: Error): void {
     if (this.#ended !== undefined) return;
     this.#ended = { why, byOther: culprit !== undefined };
@@ -143,7 +147,7 @@ export class Keeper {
   #settle(reply: Reply): void {
     const call = this.#calls.get(reply.call);
     if (!call) {
-      // Given back meanwhile; the time it took is not the next one's.
+      // Rejected meanwhile. Restart the timer, so that its time does not count for the next request.
       this.#watch();
       this.#postHeld();
       return;
@@ -161,7 +165,7 @@ export class Keeper {
     this.#postHeld();
   }
 
-  /** Times the question it is at. */
+  /** Starts the timeouts of the current request. */
   #watch(): void {
     clearTimeout(this.#timer);
     this.#late = false;
@@ -169,8 +173,8 @@ export class Keeper {
     const [current] = this.#calls.values();
     if (!current || this.#ended !== undefined) return;
     if (current.question.kind === 'vocabulary') {
-      // A thread starts slowly on a busy machine, and nobody's grammar is at fault.
-      this.#timer = setTimeout(() => this.end('its worker did not start'), startMs);
+      // A thread may start slowly on a busy machine, which is not the fault of a grammar.
+      this.#timer = setTimeout(() => this.end('the grammar worker did not start in time'), startMs);
       return;
     }
     const { patienceMs, deadlineMs } = this.#times;
@@ -187,19 +191,19 @@ export class Keeper {
 
 const gone = ({ why, byOther }: { why: string; byOther: boolean }): Gone => new Gone(why, byOther);
 
-/** @param when what else had its part in it */
+/** @param circumstance additional cause, for the message */
 export const tooLong = (deadlineMs: number, when = ''): GrammarError =>
   new GrammarError(
     'grammar_too_complex',
-    `the grammar took more than ${deadlineMs / 1000} s${when}; make it smaller, or its repetitions fewer`,
+    `the grammar took more than ${deadlineMs / 1000} s${when}; make it smaller, or reduce its repetitions`,
   );
 
-/** The library fails on what is too much for its memory; a grammar that it cannot read is refused before. */
+/** The library failed, most likely because it ran out of memory: invalid grammars are rejected before. */
 const broken = (question: Question, message: string): Error =>
   question.kind === 'compile' || question.kind === 'start' || question.kind === 'next'
     ? new GrammarError(
         'grammar_too_complex',
-        `the grammar was too much for its matcher (${message}); make it smaller, or its repetitions fewer`,
+        `the grammar matcher failed (${message}); make the grammar smaller, or reduce its repetitions`,
       )
     : new Gone(message, false);
 

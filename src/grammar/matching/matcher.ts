@@ -6,10 +6,10 @@ import type { Library } from './matching.ts';
 import type { OpenString } from './token-lengths.ts';
 import type { Tokens } from './tokens.ts';
 
-/** A token that the grammar does not allow where it was told. */
+/** A token that the grammar does not allow at its position. */
 export class TokenRefused extends Error {}
 
-/** A grammar over some tokens. */
+/** A grammar that is compiled for a token table. */
 export class Compiled {
   readonly library: Library;
   readonly tokens: Tokens;
@@ -39,7 +39,7 @@ export class Compiled {
     return new Compiled(library, tokens, source, await tokens.compiler.compileGrammar(text), lengths);
   }
 
-  /** The same without marks. */
+  /** The same grammar without length marks, compiled on first use. */
   async exact(): Promise<CompiledGrammar> {
     this.#exact ??= await this.tokens.compiler.compileGrammar(
       translate(this.#source, { counted: false }).text,
@@ -54,11 +54,11 @@ export class Compiled {
   }
 }
 
-/** Where one answer is in its grammar. */
+/** The state of one answer in its grammar. */
 export class Matcher {
   readonly #compiled: Compiled;
   #matcher: GrammarMatcher;
-  /** Strings are begun by marks; undefined once the grammar without them is followed. */
+  /** Bounds of the length marks; empty once the grammar without marks is used. */
   #lengths: readonly Lengths[];
   readonly #accepted: number[] = [];
   #open: OpenString | undefined;
@@ -74,14 +74,14 @@ export class Matcher {
     return new Matcher(compiled, await GrammarMatcher.createGrammarMatcher(compiled.counted));
   }
 
-  /** @throws TokenRefused */
+  /** @throws TokenRejectedError */
   async accept(ids: readonly number[]): Promise<void> {
     for (const id of ids) await this.#take(id);
   }
 
   async mask(): Promise<Uint32Array> {
     const { tokens } = this.#compiled;
-    // The library aborts when it is asked for what follows an end.
+    // The library aborts when it is asked for a mask after the end.
     if (this.#matcher.isTerminated()) return tokens.maskOf(tokens.endIds);
     const mask = tokens.writableOf(await this.#matcher.getNextTokenBitmask());
     if (this.#open) tokens.lengths.restrict(mask, this.#open);
@@ -100,11 +100,11 @@ export class Matcher {
     if (this.#lengths.length === 0) return;
     this.#accepted.push(id);
     if (this.#open) this.#open = tokens.lengths.after(this.#open, id);
-    // A mark stands behind a quote, and no token goes beyond it.
+    // A mark follows a quote, and no token spans it.
     if (!this.#open && tokens.endsInQuote(id)) await this.#passMark();
   }
 
-  /** Where a string must begin whose characters are counted, counting begins. */
+  /** Accepts a length mark if one must follow, and starts to count the characters of the string. */
   async #passMark(): Promise<void> {
     const { tokens } = this.#compiled;
     const raw = await this.#matcher.getNextTokenBitmask();
@@ -114,11 +114,12 @@ export class Matcher {
       await this.#leaveMarks();
       return;
     }
-    if (!this.#matcher.acceptToken(tokens.markRow(mark))) throw new Error('a mark is allowed and refused');
+    if (!this.#matcher.acceptToken(tokens.markRow(mark)))
+      throw new Error('the matcher rejects a length mark that its mask allows');
     this.#open = { lengths: this.#lengths[mark] as Lengths, written: 0, place: 0 };
   }
 
-  /** Something else may begin with the same quote, so that no count is certain: rules must tell them apart. */
+  /** Switches to the grammar without marks, because the same quote may start strings with different bounds. */
   async #leaveMarks(): Promise<void> {
     const { library, exact } = { library: this.#compiled.library, exact: await this.#compiled.exact() };
     const matcher = await library.GrammarMatcher.createGrammarMatcher(exact);

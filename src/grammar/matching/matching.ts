@@ -5,13 +5,13 @@ import { Compiled, Matcher, TokenRefused } from './matcher.ts';
 import type { Failure, Question, Vocabulary } from './messages.ts';
 import { Tokens } from './tokens.ts';
 
-/** What `@mlc-ai/web-xgrammar` exports. */
+/** The exports of `@mlc-ai/web-xgrammar`. */
 export type Library = typeof XGrammar;
 
-/** Vocabularies for different sets of visible tokens that are kept without a grammar. */
+/** Token tables, for different sets of visible tokens, that are kept without a grammar. */
 const mostVocabularies = 4;
 
-/** Compiles grammars and matches tokens against them. What it makes, it frees. */
+/** Compiles grammars and matches tokens with the XGrammar library. Owns and frees the library's objects. */
 export class Matching {
   readonly #library: Library;
   readonly #memory: () => number;
@@ -20,7 +20,7 @@ export class Matching {
   readonly #matchers = new Map<number, Matcher>();
   #vocabulary: Vocabulary | undefined;
 
-  /** @param memory bytes that the library holds */
+  /** @param memory returns the bytes that the library uses */
   constructor(library: Library, memory: () => number) {
     this.#library = library;
     this.#memory = memory;
@@ -65,7 +65,7 @@ export class Matching {
     const key = JSON.stringify(visible);
     const known = this.#tokens.get(key);
     if (known) {
-      // The least recently used stands first.
+      // Move it to the end: the map is in order of use.
       this.#tokens.delete(key);
       this.#tokens.set(key, known);
       return known;

@@ -1,21 +1,21 @@
 import type { GrammarErrorCode, GrammarSource } from '../types.ts';
 
-/** The tokens of a model, as they cross to where grammars are matched. */
+/** The tokens of a model, as sent to a grammar worker. */
 export interface Vocabulary {
-  /** The bytes of all tokens, one after the other; nothing for control tokens. */
+  /** The concatenated bytes of all tokens; control tokens have none. */
   readonly bytes: Uint8Array;
-  /** Where each token's bytes end. */
+  /** End offset of each token's bytes. */
   readonly ends: Uint32Array;
-  /** Of the model: it may have more rows than tokens. */
+  /** Size of the model's output, which may exceed the number of tokens. */
   readonly size: number;
   readonly endIds: readonly number[];
 }
 
-/** A question to a grammar worker. Numbers name what was made there before. */
+/** A request to a grammar worker. Grammars and matchers are identified by numbers. */
 export type Question =
-  /** Once, before all others. */
+  /** Sent once, before all other requests. */
   | { readonly kind: 'vocabulary'; readonly vocabulary: Vocabulary }
-  /** @property visible control tokens that have a text for this grammar */
+  /** @property visible control tokens that this grammar may require by their text */
   | {
       readonly kind: 'compile';
       readonly grammar: number;
@@ -23,7 +23,7 @@ export type Question =
       readonly visible: readonly (readonly [id: number, text: string])[];
     }
   | { readonly kind: 'forget'; readonly grammar: number }
-  /** @property accepted the tokens so far */
+  /** @property accepted all tokens so far */
   | {
       readonly kind: 'start';
       readonly matcher: number;
@@ -33,13 +33,13 @@ export type Question =
   | { readonly kind: 'next'; readonly matcher: number; readonly accepted: readonly number[] }
   | { readonly kind: 'stop'; readonly matcher: number };
 
-/** The answer to one: a mask for `next`, the bytes of memory in use for `compile`. */
+/** The reply to a request: a mask for `next`, the bytes of memory in use for `compile`. */
 export type Reply =
   | { readonly call: number; readonly value: Uint32Array | number | undefined }
   | { readonly call: number; readonly failed: Failure };
 
 export type Failure =
-  /** The request is at fault. */
+  /** The grammar is rejected. */
   | {
       readonly kind: 'refused';
       readonly code: GrammarErrorCode;
@@ -48,14 +48,14 @@ export type Failure =
     }
   /** A token that the grammar does not allow. */
   | { readonly kind: 'token'; readonly message: string }
-  /** The library gave up; nothing in it can be trusted any more. */
+  /** The library failed and cannot be used any more. */
   | { readonly kind: 'broken'; readonly message: string };
 
-/** A worker as its owner sees it: a thread of Node, or a browser's worker. */
+/** A worker of the host: a Node worker thread or a browser worker. */
 export interface GrammarWorker {
   post(message: { call: number; question: Question }, transfer: readonly ArrayBuffer[]): void;
   onReply(listener: (reply: Reply) => void): void;
-  /** It ended by itself, or never began. */
+  /** The worker ended by itself or did not start. */
   onEnd(listener: (why: string) => void): void;
   terminate(): void;
 }

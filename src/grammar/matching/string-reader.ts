@@ -1,10 +1,10 @@
-/** Where in a JSON string one stands: 0 between characters, else a place within one. */
+/** A position in a JSON string: 0 between characters, otherwise a state inside a character or escape. */
 export type StringPlace = number;
 
 const between = 0;
-/** 1 to 3: so many bytes of a character are to come. */
+/** 1 to 3: number of UTF-8 bytes that are still missing. */
 const escape = 4;
-/** 5 to 8: 1 to 4 hexadecimal digits of an escape are to come. */
+/** 5 to 8: 1 to 4 hexadecimal digits of an escape are still missing. */
 const digits = 4;
 
 const quote = 0x22;
@@ -12,13 +12,13 @@ const backslash = 0x5c;
 const unicode = 0x75;
 
 export interface StringPart {
-  /** Characters that begin in it. */
+  /** Number of characters that start in the scanned bytes. */
   readonly characters: number;
   readonly closed: boolean;
   readonly place: StringPlace;
 }
 
-/** What bytes are within a JSON string, up to its closing quote. They are taken to be right. */
+/** Scans bytes inside a JSON string up to its closing quote. The bytes must be valid. */
 export function readString(
   bytes: Uint8Array,
   first: number,

@@ -1,13 +1,13 @@
 import type { Lengths } from '../ebnf/marks.ts';
 import { readString, type StringPlace } from './string-reader.ts';
 
-/** The bytes of all tokens, one after the other, and where each ends. */
+/** The concatenated bytes of all tokens, and the end offset of each. */
 export interface TokenBytes {
   readonly bytes: Uint8Array;
   readonly ends: Uint32Array;
 }
 
-/** A string of which so much is written. */
+/** The state of a string that is being written: its bounds, the characters so far, and the position. */
 export interface OpenString {
   readonly lengths: Lengths;
   readonly written: number;
@@ -16,13 +16,13 @@ export interface OpenString {
 
 type Bits = Uint32Array;
 
-/** Sets of tokens that are kept; a vocabulary's longest tokens seldom have as many characters. */
+/** Limit of cached token sets. The longest tokens of a vocabulary seldom have as many characters. */
 const mostKept = 256;
 
-/** What tokens add to a JSON string, so that a mask can be held to the string's lengths. */
+/** Restricts masks so that a JSON string keeps its length bounds. */
 export class TokenLengths {
   readonly #tokens: TokenBytes;
-  /** Of each token between two characters: those it adds, and whether it closes the string. */
+  /** For each token, starting between characters: the characters it adds and whether it closes the string. */
   #added: { characters: Uint16Array; closes: Uint8Array; most: number } | undefined;
   readonly #beyond = new Map<number, Bits>();
   readonly #closingWithin = new Map<number, Bits>();
@@ -31,20 +31,20 @@ export class TokenLengths {
     this.#tokens = tokens;
   }
 
-  /** The string may have what the token adds. */
+  /** Whether the string keeps its bounds when the token is added. */
   fits({ lengths, written, place }: OpenString, id: number): boolean {
     const { characters, closed } = this.#read(id, place);
     const after = written + characters;
     return after <= lengths.most && !(closed && after < lengths.least);
   }
 
-  /** @returns undefined where the token closes the string */
+  /** @returns the state after a token; undefined when the token closes the string */
   after({ lengths, written, place }: OpenString, id: number): OpenString | undefined {
     const part = this.#read(id, place);
     return part.closed ? undefined : { lengths, written: written + part.characters, place: part.place };
   }
 
-  /** Takes what would make the string too long, or close it too early, out of a mask. */
+  /** Removes the tokens from a mask that would make the string too long or close it too early. */
   restrict(mask: Bits, open: OpenString): void {
     const { lengths, written, place } = open;
     const [room, missing] = [lengths.most - written, lengths.least - written];
@@ -59,7 +59,7 @@ export class TokenLengths {
         this.#those(this.#beyond, room, (characters) => characters > room),
       );
     if (missing <= 0) return;
-    // No token closes later than the longest one.
+    // No token has more than `maxCharacters` characters, so a larger limit has the same set.
     const early = Math.min(missing, most + 1);
     clear(
       mask,
@@ -67,7 +67,7 @@ export class TokenLengths {
     );
   }
 
-  /** Within a character few tokens can follow: each is read. */
+  /** Inside a character only few tokens can follow, so each is checked. */
   #restrictWithin(mask: Bits, open: OpenString): void {
     for (let word = 0; word < mask.length; word++) {
       for (let left = mask[word] as number; left !== 0; left &= left - 1) {

@@ -8,21 +8,21 @@ import { TokenLengths } from './token-lengths.ts';
 const quote = 0x22;
 
 /**
- * A vocabulary as the library takes it, for a set of visible tokens. Behind the model's rows it has one for each mark,
- * and one that is in no grammar.
+ * A vocabulary in the library's format, for a set of visible tokens. After the model's rows it has one row for each
+ * length mark, and one row that occurs in no grammar.
  */
 export class Tokens {
   readonly compiler: GrammarCompiler;
   readonly lengths: TokenLengths;
-  /** Rows of the model. */
+  /** Number of rows of the model. */
   readonly size: number;
   readonly endIds: readonly number[];
-  /** Tokens that have a text, and those that end an answer: [ceil(size / 32)]. */
+  /** Bitset of the tokens that have bytes and of the end tokens: [ceil(rowCount / 32)]. */
   readonly #writable: Uint32Array;
-  /** Tokens whose last byte is a quote. */
+  /** Bitset of the tokens whose last byte is a quote. */
   readonly #quotes: Uint32Array;
   readonly #info: TokenizerInfo;
-  /** Compiled grammars that live. */
+  /** Number of compiled grammars that use this table. */
   grammars = 0;
 
   private constructor(
@@ -37,7 +37,7 @@ export class Tokens {
     this.endIds = endIds;
     const [written, quotes] = [[...endIds], [] as number[]];
     for (const [id, token] of tokensOf({ bytes, ends })) {
-      // The byte of marks is in no text; in free text the library would let it through.
+      // No text contains the byte of length marks, but the library would allow it in free text.
       if (token.length > 0 && !token.includes(markByte)) written.push(id);
       if (token.at(-1) === quote) quotes.push(id);
     }
@@ -63,7 +63,7 @@ export class Tokens {
       rows.length,
       ends,
     );
-    // Its own cache would grow without a bound.
+    // The library's cache is disabled, because it would grow without limit.
     return new Tokens(info, await library.GrammarCompiler.createGrammarCompiler(info, false), shown);
   }
 
@@ -73,16 +73,16 @@ export class Tokens {
     return mask;
   }
 
-  /** The library's mask for the model's rows. */
+  /** Converts a mask of the library to a mask of the model's rows. */
   writableOf(raw: Int32Array): Uint32Array {
     const mask = new Uint32Array(this.#writable.length);
-    // Where all is allowed, it lets the rows pass that stand for no token.
+    // When everything is allowed, the library also allows rows that are not tokens.
     for (let word = 0; word < mask.length; word++)
       mask[word] = (raw[word] as number) & (this.#writable[word] as number);
     return mask;
   }
 
-  /** The marks of the first so many that a mask of the library allows; none where it allows anything. */
+  /** Lists the marks below `count` that a mask of the library allows; none when the mask allows everything. */
   marksIn(raw: Int32Array, count: number): number[] {
     if (has(raw, this.markRow(mostMarks))) return [];
     return Array.from({ length: count }, (_, index) => index).filter((index) =>
@@ -115,7 +115,7 @@ function* tokensOf({ bytes, ends }: Pick<Vocabulary, 'bytes' | 'ends'>): Iterabl
   }
 }
 
-/** The vocabulary with the texts of tokens that have none by themselves. */
+/** Adds the texts of visible control tokens to a vocabulary. */
 function showing(vocabulary: Vocabulary, visible: readonly (readonly [id: number, text: string])[]) {
   if (visible.length === 0) return vocabulary;
   const texts = new Map(visible.map(([id, text]) => [id, new TextEncoder().encode(text)]));
@@ -131,7 +131,7 @@ function showing(vocabulary: Vocabulary, visible: readonly (readonly [id: number
   return { ...vocabulary, bytes, ends };
 }
 
-/** Bytes as GPT-2's vocabularies write them, where every byte has a character. */
+/** Writes bytes in GPT-2's byte alphabet. */
 function alphabet(bytes: Uint8Array): string {
   let written = '';
   for (const byte of bytes) written += byteToChar[byte];

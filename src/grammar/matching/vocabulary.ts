@@ -3,7 +3,10 @@ import { pause } from '../../util/pause.ts';
 import { GrammarError } from '../types.ts';
 import type { Vocabulary } from './messages.ts';
 
-/** Tokens are gathered in slices, so that a large vocabulary holds nobody up. */
+/**
+ * Collects the tokens of a model for a grammar worker, in slices, so that a large vocabulary does not block other work.
+ * @throws GrammarError `invalid_grammar` when the model has no end token
+ */
 export async function vocabularyOf(tokenizer: Tokenizer, vocabSize: number): Promise<Vocabulary> {
   const count = Math.min(tokenizer.vocabSize, vocabSize);
   const ends = new Uint32Array(count);
@@ -27,7 +30,7 @@ export async function vocabularyOf(tokenizer: Tokenizer, vocabSize: number): Pro
   if (endIds.length === 0)
     throw new GrammarError(
       'invalid_grammar',
-      'this model has no end token, so that no grammar could end its answer',
+      'this model has no end token, so a grammar could not end its answer',
     );
   return { bytes, ends, size: vocabSize, endIds };
 }

@@ -1,7 +1,7 @@
 import { GrammarError } from '../types.ts';
 import { choice, empty, type Expression, repeat, sequence } from '../ebnf/expression.ts';
 
-/** Nodes of what a pattern with anchors is rewritten to; each use of a shared node counts. */
+/** Limit of expression nodes after rewriting a pattern with anchors. Every use of a shared node counts. */
 const maxNodes = 100_000;
 
 interface Language {
@@ -11,8 +11,8 @@ interface Language {
 }
 
 /**
- * What a part of a pattern matches, by what its anchors require: a language for each pair of `isFirst` (nothing stands
- * before the match) and `isLast` (nothing stands behind it). A pair that cannot match is absent.
+ * What a part of a pattern matches, depending on its anchors: a language for each pair of `isFirst` (the match must be
+ * at the start of the text) and `isLast` (it must be at the end). A pair that cannot match is absent.
  */
 export type Anchored = readonly Branch[];
 
@@ -35,12 +35,12 @@ export const start: Anchored = [{ ...nothingElse, isFirst: true, isLast: false }
 /** `$` */
 export const end: Anchored = [{ ...nothingElse, isFirst: false, isLast: true }];
 
-/** A part without anchors. */
+/** Creates a part without anchors. */
 export const plain = (expression: Expression): Anchored => [
   { ...measured(expression), isFirst: false, isLast: false },
 ];
 
-/** The expression of a part without anchors; undefined where it has any. */
+/** The expression of a part without anchors; undefined when it has anchors. */
 export const plainExpression = (part: Anchored): Expression | undefined =>
   part.length === 1 && part[0] && !part[0].isFirst && !part[0].isLast ? part[0].expression : undefined;
 
@@ -54,7 +54,7 @@ export function inOrder(left: Anchored, right: Anchored): Anchored {
   const found: Branch[] = [];
   for (const one of left) {
     for (const other of right) {
-      // What stands before an anchor `^`, or behind an anchor `$`, must be empty.
+      // Everything before `^` and everything after `$` must be empty.
       if (other.isFirst && !one.isNullable) continue;
       if (one.isLast && !other.isNullable) continue;
       const language = joined(other.isFirst ? undefined : one, one.isLast ? undefined : other);
@@ -64,7 +64,7 @@ export function inOrder(left: Anchored, right: Anchored): Anchored {
   return merged(found);
 }
 
-/** A repeated part with anchors: only the first and the last of the copies that are not empty can use them. */
+/** Repeats a part with anchors. Only the first and the last non-empty copies can use the anchors. */
 export function repeated(part: Anchored, min: number, max: number): Anchored {
   const of = (isFirst: boolean, isLast: boolean) =>
     part.find((one) => one.isFirst === isFirst && one.isLast === isLast);
@@ -73,7 +73,7 @@ export function repeated(part: Anchored, min: number, max: number): Anchored {
   const add = (language: Language | undefined, isFirst: boolean, isLast: boolean) => {
     if (language) found.push({ ...language, isFirst, isLast });
   };
-  /** So many free copies beside `others`; with empty copies to spare, the least count is reached anyway. */
+  /** Copies without anchors in addition to `others`. Empty copies may fill up the minimum count. */
   const freely = (others: number, spare: readonly (Language | undefined)[]) => {
     const least = spare.some((one) => one?.isNullable) ? 0 : Math.max(0, min - others);
     return copies(free, least, max - others);
@@ -83,19 +83,19 @@ export function repeated(part: Anchored, min: number, max: number): Anchored {
   add(sequenceOf(freely(1, [free, last]), last), false, true);
   add(sequenceOf(sequenceOf(first, freely(2, [free, first, last])), last), true, true);
   if (max >= 1 && (min <= 1 || [free, first, last].some((one) => one?.isNullable))) add(both, true, true);
-  // All copies are empty; `$` may stand before `^`.
+  // All copies are empty, so `$` may come before `^`.
   const isEmptyAt = (one: Language | undefined) => one?.isNullable === true || both?.isNullable === true;
   if (max >= 2 && isEmptyAt(first) && isEmptyAt(last)) add(nothingElse, true, true);
   return merged(found);
 }
 
-/** @param around stands before a match that is not bound to the start, and behind one that is not bound to the end */
+/** @param surroundings added before a match that need not be at the start, and after one that need not be at the end */
 export const textsOf = (part: Anchored, around: Expression): Expression[] =>
   part.map(({ expression, isFirst, isLast }) =>
     sequence(isFirst ? empty : around, expression, isLast ? empty : around),
   );
 
-/** One branch for each pair; the same language twice is one. */
+/** Merges branches to one for each pair, and removes duplicate languages. */
 function merged(branches: readonly Branch[]): Anchored {
   return pairs.flatMap(([isFirst, isLast]): Branch[] => {
     const here = branches.filter((one) => one.isFirst === isFirst && one.isLast === isLast);
@@ -141,7 +141,7 @@ function total(languages: readonly Language[]): number {
   if (nodes <= maxNodes) return nodes;
   throw new GrammarError(
     'grammar_too_complex',
-    "a pattern has too many '^' and '$' for its length; leave out those that do not matter",
+    "a pattern has too many '^' and '$' for its length; remove those that are not needed",
   );
 }
 

@@ -11,15 +11,18 @@ interface Edge {
   readonly to: number;
 }
 
-/** A deterministic automaton over characters. State 0 is the first; what has no edge is refused. */
+/** A deterministic finite automaton over characters. State 0 is the start; a character without an edge is rejected. */
 export interface Automaton {
-  /** Of each state: by character, in order and apart. */
+  /** Edges by state, sorted by character and disjoint. */
   readonly edges: readonly (readonly Edge[])[];
   readonly accepts: readonly boolean[];
 }
 
 const tooMany = (): GrammarError =>
-  new GrammarError('grammar_too_complex', 'a pattern needs too many states; make it or its bounds smaller');
+  new GrammarError(
+    'grammar_too_complex',
+    'a pattern needs too many states; make the pattern shorter or its repetition counts smaller',
+  );
 
 /** @throws GrammarError `grammar_too_complex` */
 export function toAutomaton(expression: Expression): Automaton {
@@ -29,7 +32,7 @@ export function toAutomaton(expression: Expression): Automaton {
   return determine(steps, start, end);
 }
 
-/** The non-deterministic automaton of an expression: edges by character, and edges that cost nothing. */
+/** A non-deterministic automaton: character edges and epsilon edges. */
 class Steps {
   readonly edges: Edge[][] = [];
   readonly free: number[][] = [];
@@ -41,7 +44,10 @@ class Steps {
     return this.edges.length - 1;
   }
 
-  /** @returns the state that its texts end in */
+  /**
+   * Adds an expression that starts in the state `from`.
+   * @returns the end state
+   */
   add(expression: Expression, from: number): number {
     switch (expression.kind) {
       case 'text': {
@@ -127,7 +133,7 @@ function determine(steps: Steps, start: number, end: number): Automaton {
   return trimmed({ edges, accepts: sets.map((states) => states.includes(end)) });
 }
 
-/** Ranges cut so that each has the same targets all over. */
+/** Splits the ranges of edges so that all characters of a range have the same targets. */
 function pieces(edges: readonly Edge[]): { first: number; last: number; targets: number[] }[] {
   const cuts = new Set<number>();
   for (const { first, last } of edges) cuts.add(first).add(last + 1);
@@ -142,7 +148,7 @@ function pieces(edges: readonly Edge[]): { first: number; last: number; targets:
   return found;
 }
 
-/** Without states that lead nowhere; the first stays. */
+/** Removes states that lead to no accepting state, except the start state. */
 function trimmed({ edges, accepts }: Automaton): Automaton {
   const sources: number[][] = edges.map(() => []);
   for (const [from, list] of edges.entries()) for (const { to } of list) sources[to]?.push(from);
@@ -192,7 +198,7 @@ export function both(a: Automaton, b: Automaton): Automaton {
   return trimmed({ edges, accepts });
 }
 
-/** All texts that the automaton refuses. */
+/** The automaton of all texts that this one rejects. */
 export function not({ edges, accepts }: Automaton): Automaton {
   const sink = edges.length;
   const filled = edges.map((list) => {
@@ -227,7 +233,7 @@ export function matches({ edges, accepts }: Automaton, text: string): boolean {
   return accepts[state] ?? false;
 }
 
-/** The characters that lead from a state to each of those after it. */
+/** The character ranges from a state to each of its successors. */
 export function stepsFrom(automaton: Automaton, state: number): [to: number, ranges: [number, number][]][] {
   const found = new Map<number, [number, number][]>();
   for (const { first, last, to } of automaton.edges[state] ?? []) {

@@ -25,7 +25,7 @@ export const lineEnds: CodePoints = codePoints([
   [0x2028, 0x2029],
 ]);
 
-/** By the letter after a backslash. */
+/** Character classes by the letter after the backslash. */
 export const classes: Readonly<Record<string, CodePoints>> = {
   d: digits,
   D: complement(digits),
@@ -38,7 +38,7 @@ export const controls: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, 
 
 const properties = new Map<string, CodePoints>();
 
-/** The characters of a Unicode property, as this runtime's own expressions know it. */
+/** The characters of a Unicode property in this JavaScript runtime; undefined when it is unknown. */
 export function propertySet(name: string): CodePoints | undefined {
   const known = properties.get(name);
   if (known) return known;

@@ -19,12 +19,12 @@ const mostRepeats = 10_000;
 const maxAnchors = 1000;
 const anything = repeat(set([[0, 0x10ffff]]), 0);
 
-/** What a pattern means by itself: `search` finds it anywhere in a text, `whole` is the whole text. */
+/** What an unanchored pattern matches: `search` any text that contains a match, `whole` only the whole text. */
 type Reach = 'search' | 'whole';
 
 /**
- * A regular expression (ECMAScript's, with the flag `u`) as an expression.
- * @throws GrammarError `invalid_grammar` for what is no expression or uses what no grammar can keep
+ * Parses an ECMAScript regular expression with the `u` flag.
+ * @throws GrammarError `invalid_grammar` for syntax errors and for features that a grammar cannot express
  */
 export function parseRegex(pattern: string, reach: Reach): Expression {
   const reader = new RegexReader(pattern, reach);
@@ -47,7 +47,7 @@ class RegexReader {
   read(): Expression {
     const options = [this.#terms(0)];
     while (this.#take('|')) options.push(this.#terms(0));
-    if (this.#at < this.#characters.length) this.#fail(`a closing '${this.#next()}' without its opening`);
+    if (this.#at < this.#characters.length) this.#fail(`an unmatched '${this.#next()}'`);
     const around = this.#reach === 'whole' ? empty : anything;
     return choice(...options.flatMap((option) => textsOf(option, around)));
   }
@@ -76,7 +76,7 @@ class RegexReader {
   }
 
   #group(depth: number): Anchored {
-    if (depth >= mostDepth) this.#fail(`groups nested more than ${mostDepth} deep`);
+    if (depth >= mostDepth) this.#fail(`groups nested deeper than ${mostDepth} levels`);
     const options: Anchored[] = [];
     do options.push(this.#terms(depth));
     while (this.#take('|'));
@@ -91,7 +91,7 @@ class RegexReader {
     const atom = this.#atom(depth);
     const counts = this.#quantifier();
     if (!counts) return atom;
-    // Lazy and greedy differ in what they capture, not in what they match.
+    // Lazy and greedy quantifiers match the same texts.
     this.#take('?');
     if (this.#next() === '+') this.#fail("a possessive '+'");
     const [min, max] = counts;
@@ -151,11 +151,11 @@ class RegexReader {
     if (this.#take(':')) return;
     const kind = this.#characters.slice(this.#at, this.#at + 2).join('');
     if (kind.startsWith('=') || kind.startsWith('!'))
-      this.#fail('a lookahead, which no grammar can keep; say what may follow instead');
+      this.#fail('a lookahead, which a grammar cannot express; write what may follow instead');
     if (kind === '<=' || kind === '<!')
-      this.#fail('a lookbehind, which no grammar can keep; say what may stand before instead');
+      this.#fail('a lookbehind, which a grammar cannot express; write what may precede instead');
     const named = /^<[\p{ID_Start}$_][\p{ID_Continue}$]*>/u.exec(this.#characters.slice(this.#at).join(''));
-    if (!named) this.#fail(`a group '(?${kind}', which is not known`);
+    if (!named) this.#fail(`a group of the unknown kind '(?${kind}'`);
     this.#at += Array.from(named[0]).length;
   }
 
@@ -179,7 +179,7 @@ class RegexReader {
         found = union(union(found, first), union(last, [[0x2d, 0x2d]]));
         continue;
       }
-      if (from > to) this.#fail('a range of characters whose first is after its last');
+      if (from > to) this.#fail('a character range whose first character is after its last');
       found = union(found, [[from, to]]);
     }
     return negated ? complement(found) : found;
@@ -212,8 +212,8 @@ class RegexReader {
     }
     if (character === 'p' || character === 'P') return this.#property(character === 'P');
     if (character === 'b' || character === 'B') return this.#fail(`a word boundary '\\${character}'`);
-    if (/[1-9k]/.test(character)) return this.#fail('a reference to what a group matched');
-    if (/[a-zA-Z]/.test(character)) return this.#fail(`an escape '\\${character}', which is not known`);
+    if (/[1-9k]/.test(character)) return this.#fail('a back-reference');
+    if (/[a-zA-Z]/.test(character)) return this.#fail(`the unknown escape '\\${character}'`);
     const code = character.codePointAt(0) ?? 0;
     return [[code, code]];
   }
@@ -240,7 +240,7 @@ class RegexReader {
   #hex(form: RegExp): CodePoints {
     const rest = this.#characters.slice(this.#at, this.#at + 4).join('');
     const found = form.exec(rest);
-    if (!found) return this.#fail('an escape whose hexadecimal digits are missing');
+    if (!found) return this.#fail('an escape without its hexadecimal digits');
     this.#at += found[0].length;
     const code = Number.parseInt(found[0], 16);
     return [[code, code]];
@@ -251,7 +251,7 @@ class RegexReader {
     if (!name) return this.#fail("a '\\p' without its '{name}'");
     this.#at += name[0].length;
     const found = propertySet(name[1] as string);
-    if (!found) return this.#fail(`a property '\\p${name[0]}', which is not known`);
+    if (!found) return this.#fail(`the unknown property '\\p${name[0]}'`);
     return negated ? complement(found) : found;
   }
 

@@ -3,9 +3,9 @@ import type { Rules } from '../ebnf/rules.ts';
 import { type Automaton, stepsFrom } from './automaton.ts';
 
 /**
- * An automaton as rules, a rule a state.
- * @param character how a set of characters is written; as itself by default
- * @param end stands after the text
+ * Writes an automaton as rules, one for each state.
+ * @param writeCharacters converts a character set to the expression to write; by default the set itself
+ * @param end follows the text
  */
 export function writeAutomaton(
   rules: Rules,

@@ -4,8 +4,8 @@ import type { MetadataScalar } from '../model-file.ts';
 import { readObject, readText } from '../json-file.ts';
 
 /**
- * The chat templates of a folder as `tokenizer.chat_template` and `tokenizer.chat_template.<name>`. A file of its own
- * wins over the tokenizer's configuration, as in transformers.
+ * Reads the chat templates of a folder as the GGUF keys `tokenizer.chat_template` and `tokenizer.chat_template.<name>`.
+ * A separate template file wins over tokenizer_config.json, as in transformers.
  */
 export const readChatTemplates = async (
   files: ModelFiles,

@@ -2,8 +2,8 @@ import { isRecord, type Json } from '../../../util/json.ts';
 import { ModelFileError } from '../model-file.ts';
 
 /**
- * config.json as its reader needs it: typed, with what transformers fills in where a key is absent, and with all
- * problems told at once by `check`. A value asked for and not there is NaN until then.
+ * Typed access to config.json, with the defaults of transformers for absent keys. Collects problems, and `assertValid`
+ * reports all of them at once; until then a missing or invalid number is NaN.
  */
 export class Config {
   readonly #name: string;
@@ -12,18 +12,18 @@ export class Config {
   readonly #parts: Config[] = [];
   #part = '';
 
-  /** @param name of the model, for messages */
+  /** @param name names the model in error messages */
   constructor(name: string, values: Json, defaults: Json = {}) {
     this.#name = name;
     this.#values = { ...defaults, ...values };
   }
 
-  /** The first of several keys with a value; families and versions of transformers name things differently. */
+  /** The value of the first key that has one. Families and versions of transformers use different keys. */
   get(...keys: string[]): unknown {
     return keys.map((key) => this.#values[key]).find((value) => value !== undefined && value !== null);
   }
 
-  /** A number that the model cannot be read without. */
+  /** A required number. */
   number(...keys: string[]): number {
     const value = this.get(...keys);
     if (value === undefined) return this.#problem(`${keys.join(' or ')} is missing`);
@@ -35,7 +35,7 @@ export class Config {
     return value === undefined ? undefined : this.#asNumber(keys, value);
   }
 
-  /** A whole number >= 1. */
+  /** A required integer >= 1. */
   count(...keys: string[]): number {
     return this.#asCount(keys, this.number(...keys));
   }
@@ -52,7 +52,7 @@ export class Config {
     return undefined;
   }
 
-  /** A part of the configuration; its problems are told with this one's. */
+  /** A nested object of the configuration. `assertValid` reports its problems together with this one's. */
   within(part: string, values: Json): Config {
     const config = new Config(this.#name, values);
     config.#part = `${part}.`;
@@ -60,7 +60,7 @@ export class Config {
     return config;
   }
 
-  /** Refuses what would make another model than the one that the engine computes. An absent key is right. */
+  /** Reports a problem unless the key is absent or has one of the values that the engine implements. */
   expect(key: string, ...allowed: unknown[]): void {
     const value = this.get(key);
     if (value === undefined || allowed.includes(value)) return;
@@ -68,12 +68,12 @@ export class Config {
     this.#problem(`${key} ${JSON.stringify(value)} is not supported (supported: ${wanted})`);
   }
 
-  /** A problem in words of its own. */
+  /** Adds a problem that the other methods do not cover. */
   refuse(problem: string): void {
     this.#problem(problem);
   }
 
-  /** @throws ModelFileError naming every problem */
+  /** @throws ModelFileError `bad_config`, listing every problem */
   check(): void {
     const problems = [this, ...this.#parts].flatMap((part) => part.#problems);
     if (problems.length === 0) return;

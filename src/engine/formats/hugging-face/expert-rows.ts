@@ -3,17 +3,17 @@ import { tensorTypes } from '../model-file.ts';
 import type { ReadRows } from './tensor-rows.ts';
 import type { LocatedTensor } from './weight-files.ts';
 
-/** Which of an expert's rows, as they are stored, are those of one matrix: `first`, `first + step`, and so on. */
+/** Selects the rows of one matrix among the stored rows of an expert: `first`, `first + step`, and so on. */
 export interface Pick {
-  /** Rows of an expert as it is stored. */
+  /** Stored rows of one expert. */
   readonly of: number;
   readonly first: number;
   readonly step: number;
-  /** Rows of an expert's matrix. */
+  /** Rows of the expert's matrix. */
   readonly rows: number;
 }
 
-/** Runs of rows within an expert that a range of a tensor [experts, rows, columns] is made of. */
+/** Splits a row range of a tensor [experts, rows, columns] into runs that each belong to one expert. */
 function* runsOf(firstRow: number, rows: number, ofExpert: number) {
   for (let row = firstRow; row < firstRow + rows; ) {
     const within = row % ofExpert;
@@ -26,7 +26,7 @@ function* runsOf(firstRow: number, rows: number, ofExpert: number) {
 const placeFor = (bytes: number, into: Uint8Array | undefined): Uint8Array =>
   into ? into.subarray(0, bytes) : new Uint8Array(bytes);
 
-/** Rows of a tensor [experts, rows, columns] as it lies in the file, `rowBytes` each. */
+/** Reads selected rows of a tensor [experts, rows, columns] as stored, `rowBytes` bytes each. */
 const pickedRows =
   ({ source, offset }: LocatedTensor, pick: Pick, rowBytes: number): ReadRows =>
   async (firstRow, rows, into) => {
@@ -43,13 +43,13 @@ const pickedRows =
     return out;
   };
 
-/** Of floats [experts, rows, columns]. */
+/** Reads float rows of a tensor [experts, rows, columns]. */
 export const stackedRows = (
   tensor: LocatedTensor,
   { type, columns, pick }: { type: FloatType; columns: number; pick: Pick },
 ): ReadRows => pickedRows(tensor, pick, columns * tensorTypes[type].blockBytes);
 
-/** Of matrices of each expert's own, in their order. */
+/** Reads rows when every expert has its own matrix; `experts` is in expert order. */
 export const separateRows = (
   experts: readonly LocatedTensor[],
   { rows: ofExpert, rowBytes }: { rows: number; rowBytes: number },
@@ -70,22 +70,21 @@ export const separateRows = (
 };
 
 /**
- * The bytes of one expert's matrices, kept until those of another are asked for: where columns lie before rows, a few
- * rows have something of everywhere.
+ * Caches the bytes of the expert that was read last. In transposed storage a few rows need bytes from the whole expert.
  */
 export class LastExpert {
   #tensor: LocatedTensor | undefined;
   #expert = -1;
   #bytes: Promise<Uint8Array> | undefined;
 
-  /** @param size bytes of an expert */
+  /** @param size bytes of one expert */
   read(tensor: LocatedTensor, expert: number, size: number): Promise<Uint8Array> {
     if (this.#bytes && this.#tensor === tensor && this.#expert === expert) return this.#bytes;
     const bytes = tensor.source.read(tensor.offset + expert * size, size);
     this.#tensor = tensor;
     this.#expert = expert;
     this.#bytes = bytes;
-    // What failed may succeed when it is asked for again.
+    // Do not cache a failure: a retry may succeed.
     bytes.catch(() => {
       if (this.#bytes === bytes) this.#bytes = undefined;
     });
@@ -93,7 +92,7 @@ export class LastExpert {
   }
 }
 
-/** Of floats [experts, columns, rows]. */
+/** Reads float rows of a tensor [experts, columns, rows]. */
 export const turnedRows =
   (
     tensor: LocatedTensor,
@@ -119,8 +118,9 @@ export const turnedRows =
 const halfBlock = 16;
 
 /**
- * Of blocks [experts, rows, blocks of a row, 16] and their exponents [experts, rows, blocks of a row], as GGUF's MXFP4:
- * the exponent, then 16 bytes whose low halves are the first 16 values. In the checkpoint byte i holds values 2i and 2i + 1.
+ * Reads rows of blocks [experts, rows, blocks per row, 16] and their exponents [experts, rows, blocks per row] as
+ * GGUF's MXFP4: the exponent, then 16 bytes whose low nibbles are the first 16 values. In the checkpoint, byte i holds
+ * the values 2i and 2i + 1.
  */
 export const packedRows = (
   { blocks, scales }: { blocks: LocatedTensor; scales: LocatedTensor },
@@ -147,7 +147,7 @@ export const packedRows = (
   };
 };
 
-/** Of biases [experts, rows], as F32: a row of these is that of a whole expert. */
+/** Reads biases [experts, rows] as F32. One row holds the bias of a whole expert. */
 export const biasRows =
   ({ source, offset }: LocatedTensor, type: FloatType, pick: Pick): ReadRows =>
   async (firstRow, rows, into) => {

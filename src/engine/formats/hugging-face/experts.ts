@@ -30,14 +30,14 @@ interface Found {
 
 interface Experts {
   readonly tensors: readonly Presented[];
-  /** What is not the experts'. */
+  /** Tensors that do not belong to experts. */
   readonly rest: readonly LocatedTensor[];
   readonly problems: readonly string[];
 }
 
 /**
- * Matrices of experts as GGUF has them, `ffn_{gate,up,down}_exps` [experts, rows, columns], out of tensors of each expert
- * (transformers 4), of all of them (transformers 5), or packed in four bits (gpt-oss). Read by rows like all others.
+ * Converts expert tensors to GGUF's `ffn_{gate,up,down}_exps` [experts, rows, columns]. A checkpoint has one tensor per
+ * expert (transformers 4), one for all experts (transformers 5), or 4-bit blocks (gpt-oss).
  */
 export const presentExperts = (
   stored: readonly LocatedTensor[],
@@ -101,7 +101,7 @@ const findExpert = (
 
 const shapeText = (shape: readonly number[]): string => `[${shape.join(', ')}]`;
 
-/** Collects what is presented, and what is wrong in words. */
+/** Collects converted tensors and problems. */
 class Presenter {
   readonly tensors: Presented[] = [];
   readonly problems: string[] = [];
@@ -115,7 +115,7 @@ class Presenter {
     this.#experts = experts;
   }
 
-  /** A matrix of each expert's own. */
+  /** Adds a matrix that is stored as one tensor per expert. */
   separate(name: string, found: readonly Found[]): void {
     const experts: LocatedTensor[] = [];
     for (const { expert, tensor } of found) experts[expert as number] = tensor;
@@ -125,20 +125,20 @@ class Presenter {
     );
     if (missing.length > 0 || found.length !== this.#experts) {
       const which = missing.length > 0 ? `, without expert ${few(missing.map(String))}` : '';
-      this.#refuse(first, `is one of ${found.length} experts, config.json says ${this.#experts}${which}`);
+      this.#refuse(first, `is one of ${found.length} experts, but config.json says ${this.#experts}${which}`);
       return;
     }
     const { dtype, shape } = first;
     const [rows, columns] = shape;
     if (!isFloatType(dtype) || shape.length !== 2 || !rows || !columns) {
-      this.#refuse(first, `is ${dtype} ${shapeText(shape)}, no matrix of F32, F16 or BF16`);
+      this.#refuse(first, `is ${dtype} ${shapeText(shape)}, not a matrix of F32, F16 or BF16`);
       return;
     }
     const other = experts.find((one) => one.dtype !== dtype || shapeText(one.shape) !== shapeText(shape));
     if (other) {
       this.#refuse(
         other,
-        `is ${other.dtype} ${shapeText(other.shape)}, that of another expert ${dtype} ${shapeText(shape)}`,
+        `is ${other.dtype} ${shapeText(other.shape)}, but that of another expert is ${dtype} ${shapeText(shape)}`,
       );
       return;
     }
@@ -151,7 +151,7 @@ class Presenter {
     );
   }
 
-  /** Matrices of all experts in one tensor of floats. */
+  /** Adds matrices that are stored as one float tensor for all experts. */
   stacked(found: Found): void {
     const { columnsFirst = false } = this.#layout;
     const [experts, first, second] = found.tensor.shape;
@@ -177,14 +177,14 @@ class Presenter {
     }
   }
 
-  /** Blocks of four bits, whose exponents are a tensor of their own. */
+  /** Adds 4-bit blocks, whose exponents are stored in a separate tensor. */
   packed(found: Found, all: readonly Found[]): void {
     const wanted = found.kind === 'blocks' ? 'scales' : 'blocks';
     const other = all.find(
       ({ layer, part, kind, expert }) =>
         layer === found.layer && part === found.part && kind === wanted && expert === undefined,
     )?.tensor;
-    if (!other) return this.#refuse(found.tensor, `has no ${wanted} beside it`);
+    if (!other) return this.#refuse(found.tensor, `has no matching ${wanted} tensor`);
     if (found.kind === 'scales') return;
     const { tensor: blocks } = found;
     const [experts, of, blocksOfRow, bytes] = blocks.shape;
@@ -193,7 +193,7 @@ class Presenter {
     if (other.dtype !== 'U8' || shapeText(other.shape) !== shapeText([experts, of, blocksOfRow])) {
       return this.#refuse(
         other,
-        `is ${other.dtype} ${shapeText(other.shape)}, its blocks ${shapeText(blocks.shape)}`,
+        `is ${other.dtype} ${shapeText(other.shape)}, but its blocks are ${shapeText(blocks.shape)}`,
       );
     }
     const columns = blocksOfRow * tensorTypes.MXFP4.blockElements;
@@ -203,7 +203,7 @@ class Presenter {
     }
   }
 
-  /** The matrices that a tensor holds, and which of its rows are theirs. */
+  /** Lists the matrices that a tensor holds and the rows of each. */
   #picks({ layer, part }: Found, of: number, kind: string): { name: string; pick: Pick }[] {
     const name = (own: string) => `blk.${layer}.ffn_${own}_exps.${kind}`;
     if (part !== 'gate_up') return [{ name: name(part), pick: { of, first: 0, step: 1, rows: of } }];
@@ -225,7 +225,7 @@ class Presenter {
     { type, shape }: { type: TensorType; shape: readonly number[] },
     read: ReadRows,
   ): void {
-    if (this.#names.has(name)) return this.#refuse(from, `is a second ${name}`);
+    if (this.#names.has(name)) return this.#refuse(from, `maps to ${name}, as another tensor does`);
     if (!shape.every(Number.isInteger))
       return this.#refuse(from, 'holds gate and up in an odd number of rows');
     this.#names.add(name);

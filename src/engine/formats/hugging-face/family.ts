@@ -3,55 +3,55 @@ import type { Config } from './config.ts';
 import type { Keys } from './keys.ts';
 import type { Turns } from './turned-rows.ts';
 
-/** What becomes of a tensor besides its name. */
+/** How a checkpoint tensor is converted to a GGUF tensor: its name and changes to its values. */
 export interface Target {
   readonly name: string;
   /**
-   * Config keys, the first that is there, of the number of heads whose rows lie in halves and are wanted in pairs:
-   * rotation takes (i, i + half) in transformers and (2i, 2i + 1) in GGUF's llama.
+   * Config keys of the number of heads; the first that exists counts. Rows of each head are interleaved: rotary
+   * embeddings pair rows (i, i + half) in transformers and (2i, 2i + 1) in GGUF's llama.
    */
   readonly pairUp?: readonly string[];
-  /** Added to every value: Gemma stores norms less one. */
+  /** Added to every value: Gemma stores norm weights minus one. */
   readonly plus?: number;
-  /** What becomes of every value. */
+  /** Applied to every value. */
   readonly each?: (value: number) => number;
-  /** A convolution of every channel by itself, [channels, 1, taps], as a matrix. */
+  /** A depthwise convolution [channels, 1, taps], converted to a matrix [channels, taps]. */
   readonly taps?: true;
-  /** Heads that lie side by side and are wanted in turns; undefined where that is the same. */
+  /** Reorders heads from grouped to interleaved order; undefined when both orders are equal. */
   readonly turns?: (config: Config) => Turns | undefined;
-  /** Presented as F32 whatever it is stored as. Vectors always are. */
+  /** Converts the tensor to F32. Vectors always are. */
   readonly float?: true;
 }
 
-/** Where the matrices of experts are, each expert's own or those of all in one tensor. */
+/** How a checkpoint stores the matrices of experts, one tensor per expert or one for all. */
 export interface ExpertLayout {
-  /** Before the names of matrices, without the prefixes; `#` is the layer. */
+  /** Name prefix of the matrices, without the prefixes of the family; `#` is the layer. */
   readonly at: string;
-  /** Gate and up in one tensor: all rows of gate first, or a row of each in turns. */
+  /** Row order of a combined gate and up tensor: all gate rows first (`halves`), or alternating (`turns`). */
   readonly gateUp: 'halves' | 'turns';
-  /** Tensors of all experts are [experts, columns, rows]. */
+  /** Whether tensors for all experts are [experts, columns, rows]. */
   readonly columnsFirst?: true;
 }
 
-/** One architecture of transformers in GGUF's words, as llama.cpp's converter puts it. */
+/** Maps one transformers architecture to GGUF, as llama.cpp's converter does. */
 export interface Family {
   /** `general.architecture`. */
   readonly architecture: string;
-  /** What transformers fills in where config.json says nothing. */
+  /** The defaults of transformers for keys that config.json does not have. */
   readonly defaults?: Json;
-  /** Names of tensors without `.weight` and `.bias`; `#` is the layer. Both lists without the prefixes. */
+  /** Checkpoint names to GGUF names, without `.weight` and `.bias` and without the prefixes; `#` is the layer. */
   readonly tensors: Readonly<Record<string, string | Target>>;
-  /** The same for names that end in neither, with the whole names of GGUF. */
+  /** The same for checkpoint names without such a suffix; the GGUF names are complete. */
   readonly bare?: Readonly<Record<string, string | Target>>;
   readonly experts?: ExpertLayout;
-  /** `quant_method` of config.json whose weights are read. */
+  /** The supported `quant_method` of config.json. */
   readonly packing?: string;
-  /** What a checkpoint may put before every name. */
+  /** Prefixes that a checkpoint may put before every name. */
   readonly prefixes: readonly string[];
-  /** Tensors that mean nothing to the text model, by their whole names. */
+  /** Matches the complete names of tensors that the text model does not use. */
   readonly ignored?: RegExp;
-  /** Writes the numbers of the model; says what it cannot accept with `config.refuse` and `config.expect`. */
+  /** Writes the model's hyperparameters; reports unsupported ones with `config.addProblem` and `config.allowOnly`. */
   metadata(config: Config, keys: Keys): void;
-  /** Vectors that the checkpoint has as numbers in its configuration. */
+  /** Vectors that are computed from the configuration, by GGUF name. */
   vectors?(config: Config): ReadonlyMap<string, Float32Array>;
 }

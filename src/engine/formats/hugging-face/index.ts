@@ -13,8 +13,8 @@ import { tokenizerMetadata } from './tokenizer.ts';
 import { readWeightFiles } from './weight-files.ts';
 
 /**
- * Opens a folder as Hugging Face lays out models, presented as llama.cpp's converter would have written it to GGUF:
- * the same metadata, the same tensors. Reads headers and configuration only; weights come by `readRows`.
+ * Opens a Hugging Face model folder with the metadata and tensors that llama.cpp's converter would write to GGUF. Reads
+ * only headers and configuration; `readRows` reads weights.
  * @throws ModelFileError `not_found`, `unsupported_architecture`, `bad_config`, `unsupported_tensors`,
  *   `unsupported_type`, `unsupported_pooling`, `bad_tensors`, `truncated` or `corrupt`; the message names the file and
  *   what to do
@@ -65,17 +65,17 @@ const readModel = async (
   };
 };
 
-/** config.json, the text model's part of it brought to the top. */
+/** Reads config.json and merges the text model's section into the top level. */
 const readConfig = async (files: ModelFiles): Promise<Json> => {
   const json = await readObject(files, 'config.json');
   if (!json) throw new ModelFileError('not_found', `${files.name}: there is no file 'config.json'`);
   const { text_config: text, model_type, architectures } = json;
   if (!isRecord(text)) return json;
-  // The whole model's type says what it is; the part's only that it is a part.
+  // The top-level model_type identifies the model; that of the section only identifies the section.
   return { ...json, ...text, model_type, architectures: text.architectures ?? architectures };
 };
 
-/** @param readable the method whose weights the family reads */
+/** @param readable the supported `quant_method` of the family */
 const refuseQuantised = (
   name: string,
   { quantization_config: quantization }: Json,
@@ -87,24 +87,24 @@ const refuseQuantised = (
   const also = readable === undefined ? '' : ` (supported: ${readable})`;
   throw new ModelFileError(
     'unsupported_type',
-    `${name}: config.json: the weights are quantised by ${typeof method === 'string' ? method : 'an unknown method'}${also}; ` +
+    `${name}: config.json: the weights are quantized by ${typeof method === 'string' ? method : 'an unknown method'}${also}; ` +
       'get the original weights (F32, F16 or BF16), or a GGUF file',
   );
 };
 
-/** A checkpoint whose head is its own must have it. */
+/** Checks that a model with untied embeddings has an output matrix. */
 const checkHead = ({ name }: ModelFiles, config: Config, tensors: ReadonlyMap<string, Presented>): void => {
   if (tensors.has('output.weight') || config.get('tie_word_embeddings') !== false) return;
-  // Bare models have none.
+  // Base models have no output matrix.
   const [architecture] = (config.get('architectures') ?? []) as unknown[];
   if (!/For(CausalLM|ConditionalGeneration)$/.test(String(architecture))) return;
   throw new ModelFileError(
     'bad_tensors',
-    `${name}: there is no tensor 'lm_head.weight', and config.json does not set tie_word_embeddings`,
+    `${name}: there is no tensor 'lm_head.weight', but config.json sets tie_word_embeddings to false`,
   );
 };
 
-/** The folder's tokenizer and chat templates in GGUF's keys. */
+/** Reads the folder's tokenizer and chat templates as GGUF metadata. */
 const readTokenizer = async (
   files: ModelFiles,
   config: Json,
@@ -114,8 +114,8 @@ const readTokenizer = async (
   if (tokenizer === undefined) {
     throw new ModelFileError(
       'not_found',
-      `${files.name}: there is no file 'tokenizer.json'; other tokenizer files are not read, transformers writes ` +
-        "this one with save_pretrained of AutoTokenizer's tokenizer",
+      `${files.name}: there is no file 'tokenizer.json'; other tokenizer files are not supported; to write ` +
+        "this file, call save_pretrained on AutoTokenizer's tokenizer",
     );
   }
   const tokenizerConfig = await readObject(files, 'tokenizer_config.json');

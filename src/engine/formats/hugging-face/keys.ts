@@ -1,6 +1,6 @@
 import type { MetadataArray, MetadataScalar } from '../model-file.ts';
 
-/** Metadata as GGUF has it: keys below the architecture's name, numbers as its types hold them. */
+/** Builds GGUF metadata. Keys are prefixed with the architecture's name. */
 export class Keys {
   readonly entries = new Map<string, MetadataScalar | MetadataArray>();
   readonly #architecture: string;
@@ -10,12 +10,12 @@ export class Keys {
     this.entries.set('general.architecture', architecture);
   }
 
-  /** Nothing for undefined. */
+  /** Does nothing when `value` is undefined. */
   set(key: string, value: MetadataScalar | MetadataArray | undefined): void {
     if (value !== undefined) this.entries.set(`${this.#architecture}.${key}`, value);
   }
 
-  /** An f32, rounded as the file would have rounded it. */
+  /** Sets a number rounded to f32, as a GGUF file would store it. */
   float(key: string, value: number | undefined): void {
     if (value !== undefined) this.set(key, Math.fround(value));
   }

@@ -16,19 +16,19 @@ import {
 import { turnedColumns, turnedExtent, turnedRows, type Turns } from './turned-rows.ts';
 import type { LocatedTensor } from './weight-files.ts';
 
-/** A tensor under GGUF's name, and how its rows are come by. */
+/** A tensor with its GGUF name, and a reader of its rows. */
 export interface Presented {
   readonly info: TensorInfo;
   readonly read: ReadRows;
 }
 
-/** Buffers of old checkpoints that are computed, not learnt. */
+/** Buffers in old checkpoints that are computed, not trained. */
 const computed = /\.(rotary_emb\.inv_freq|attention\.masked_bias|attention\.bias)$/;
 
 /**
- * Every weight of a checkpoint under GGUF's name and as GGUF would hold it.
- * @throws ModelFileError `unsupported_tensors`, `unsupported_type` or `bad_tensors`, naming the tensors: one that is
- *   left out silently would be another model
+ * Converts every weight of a checkpoint to its GGUF name, shape and type.
+ * @throws ModelFileError `unsupported_tensors`, `unsupported_type` or `bad_tensors`, naming the tensors. A tensor
+ *   must not be dropped silently: the model would compute something else
  */
 export const presentTensors = (
   stored: ReadonlyMap<string, LocatedTensor>,
@@ -48,7 +48,7 @@ export const presentTensors = (
     const known = target && tensors.get(target.name);
     if (!target) unknown.push(tensor.name);
     else if (!isFloatType(tensor.dtype)) unreadable.push(`'${tensor.name}' is ${tensor.dtype}`);
-    else if (known) problems.push(`'${tensor.name}' is a second ${target.name}`);
+    else if (known) problems.push(`'${tensor.name}' maps to ${target.name}, as another tensor does`);
     else {
       const presented = present(tensor, tensor.dtype, target, config);
       if (typeof presented === 'string') problems.push(`'${tensor.name}' ${presented}`);
@@ -56,10 +56,10 @@ export const presentTensors = (
     }
   }
   refuseTensors('unsupported_tensors', name, unknown, {
-    what: `no part of ${family.architecture}, and leaving them out would make another model`,
+    what: `unknown for the architecture ${family.architecture}; the model would be wrong without them`,
   });
   refuseTensors('unsupported_type', name, unreadable, { what: 'supported: F32, F16, BF16' });
-  refuseTensors('bad_tensors', name, problems, { what: 'the checkpoint does not fit its config.json' });
+  refuseTensors('bad_tensors', name, problems, { what: 'the checkpoint does not match its config.json' });
   for (const [vector, values] of family.vectors?.(config) ?? []) {
     const info = { name: vector, type: 'F32', shape: [values.length], offset: 0 } as const;
     tensors.set(vector, { info: { ...info, sizeBytes: values.byteLength }, read: constantRows(values) });
@@ -67,17 +67,17 @@ export const presentTensors = (
   return tensors;
 };
 
-/** How many tokens there are: what a configuration says of that may be anything. */
+/** The number of token embeddings. The checkpoint is authoritative, because configurations may be wrong. */
 export const embeddedTokens = (name: string, tensors: ReadonlyMap<string, Presented>): number => {
   const rows = tensors.get('token_embd.weight')?.info.shape[0];
   if (rows !== undefined) return rows;
   throw new ModelFileError(
     'bad_tensors',
-    `${name}: no tensor holds the embeddings of tokens; download the weights again`,
+    `${name}: no tensor holds the token embeddings; download the weights again`,
   );
 };
 
-/** Refuses a model for what is wrong with its tensors, where something is. */
+/** Throws when the list of problems is not empty. */
 export const refuseTensors = (
   code: string,
   name: string,
@@ -90,10 +90,10 @@ export const refuseTensors = (
 export const isIgnored = (tensor: string, family: Family, config: Config): boolean =>
   computed.test(tensor) ||
   (family.ignored?.test(tensor) ?? false) ||
-  // Then the embedding is the head, whatever the file holds besides.
+  // With tied embeddings the token embedding is the output matrix, even when the file also has an lm_head.
   (config.get('tie_word_embeddings') === true && /(^|\.)lm_head\.weight$/.test(tensor));
 
-/** The target with its name complete: layer filled in, suffix appended. */
+/** Finds the GGUF tensor of a checkpoint tensor, with layer and suffix in its name; undefined when unknown. */
 export const targetOf = (tensor: string, family: Family, layers: number): Target | undefined => {
   const [, base = tensor, suffix] = /^(.+)\.(weight|bias|gamma|beta)$/.exec(tensor) ?? [];
   const names = suffix === undefined ? (family.bare ?? {}) : family.tensors;
@@ -105,7 +105,7 @@ export const targetOf = (tensor: string, family: Family, layers: number): Target
     const found = Object.hasOwn(names, key) ? names[key] : undefined;
     if (found === undefined) continue;
     const target = typeof found === 'string' ? { name: found } : found;
-    // BERT's first checkpoints call the two halves of a norm gamma and beta.
+    // The first BERT checkpoints call the weight and bias of a norm gamma and beta.
     const kind = suffix === 'gamma' ? 'weight' : suffix === 'beta' ? 'bias' : suffix;
     const name = target.name.replace('#', layer ?? '');
     return { ...target, name: kind === undefined ? name : `${name}.${kind}` };
@@ -113,7 +113,7 @@ export const targetOf = (tensor: string, family: Family, layers: number): Target
   return undefined;
 };
 
-/** What is wrong with it, in words, if it cannot be presented. */
+/** Converts one tensor. Returns a text that describes the problem when it cannot be converted. */
 const present = (
   found: LocatedTensor,
   stored: FloatType,
@@ -139,7 +139,7 @@ const present = (
   if (pairUp) {
     const heads = config.number(...pairUp);
     const rows = isVector ? elements : rowsOf(tensor);
-    if (rows % (2 * heads) !== 0) return `has ${rows} rows, which are no pairs in ${heads} heads`;
+    if (rows % (2 * heads) !== 0) return `has ${rows} rows, not a multiple of 2 * ${heads} heads`;
     const paired = { rowBytes: bytesOfRow(info), headRows: rows / heads };
     return {
       info,
@@ -151,7 +151,7 @@ const present = (
   return turning ? turned({ info, read }, turning) : { info, read };
 };
 
-/** [channels, 1, taps] as [channels, taps]; any other shape stays, and is refused by its length. */
+/** Changes [channels, 1, taps] to [channels, taps]. Other shapes are unchanged; the caller rejects 3-D shapes. */
 const withoutMiddle = (shape: readonly number[]): readonly number[] =>
   shape.length === 3 && shape[1] === 1 ? [shape[0]!, shape[2]!] : shape;
 
@@ -161,7 +161,7 @@ const turned = ({ info, read }: Presented, turns: Turns): Presented | string => 
   const extent = byRows ? rowsOf(info) : columnsOf(info);
   const wanted = turnedExtent(turns);
   if (extent !== wanted)
-    return `has shape [${shape.join(', ')}], where the heads of config.json take ${wanted}`;
+    return `has shape [${shape.join(', ')}], but the heads in config.json need ${wanted}`;
   if (byRows) return { info, read: turnedRows(read, turns, bytesOfRow(info)) };
   const row = { columns: extent, elementBytes: tensorTypes[type].blockBytes };
   return { info, read: turnedColumns(read, turns, row) };

@@ -4,10 +4,10 @@ import { ModelFileError } from '../model-file.ts';
 import { describeForeignFile } from '../recognise.ts';
 import { nestsTooDeep, topLevelKeys } from '../json-keys.ts';
 
-/** A tensor as a safetensors file has it. */
+/** A tensor in a safetensors file. */
 export interface StoredTensor {
   readonly name: string;
-  /** As the file writes it: 'F32', 'BF16', 'I64' ... */
+  /** The file's type name: 'F32', 'BF16', 'I64' ... */
   readonly dtype: string;
   /** Outermost first. */
   readonly shape: readonly number[];
@@ -16,9 +16,9 @@ export interface StoredTensor {
   readonly sizeBytes: number;
 }
 
-/** The header's length is a u64 before it. */
+/** Size of the u64 header length at the start of the file. */
 const lengthBytes = 8;
-/** The format allows no longer header. */
+/** The format's limit of the header size. */
 const headerLimitBytes = 100_000_000;
 
 const bitsOf: ReadonlyMap<string, number> = new Map([
@@ -47,8 +47,8 @@ const bitsOf: ReadonlyMap<string, number> = new Map([
 type Fail = (code: 'corrupt' | 'truncated' | 'wrong_magic', message: string) => ModelFileError;
 
 /**
- * The tensor table of a safetensors file, checked: the tensors cover the data exactly once, each as large as its dtype
- * and shape say.
+ * Reads the tensor table of a safetensors file. Checks that the tensors cover the data section exactly, without gaps or
+ * overlaps, and that each has the size that its dtype and shape require.
  * @throws ModelFileError `truncated`, `corrupt` or `wrong_magic`
  */
 export const readSafetensors = async (source: ByteSource): Promise<Map<string, StoredTensor>> => {
@@ -70,15 +70,18 @@ const readHeader = async (
 ): Promise<{ bytes: number; entries: Record<string, unknown> }> => {
   const size = source.sizeBytes;
   if (size < lengthBytes) {
-    throw fail('truncated', `the file has ${size} bytes, not even a header; download it again`);
+    throw fail('truncated', `the file has ${size} bytes, fewer than a header needs; download it again`);
   }
   const head = await source.read(0, Math.min(64, size));
   const bytes = Number(new DataView(head.buffer, head.byteOffset).getBigUint64(0, true));
   if (bytes > headerLimitBytes || (head.length > lengthBytes && head[lengthBytes] !== 0x7b)) {
     const found = describeForeignFile(head);
-    // Right as far as the first bytes tell: then it is the length that is wrong.
+    // The first bytes look like safetensors, so the header length is wrong.
     throw found.startsWith('a safetensors')
-      ? fail('corrupt', `the header is said to have ${bytes} bytes, more than any has; the file is corrupt`)
+      ? fail(
+          'corrupt',
+          `the header length of ${bytes} bytes exceeds the limit of ${headerLimitBytes} bytes; the file is corrupt`,
+        )
       : fail('wrong_magic', `not a safetensors file: this is ${found}`);
   }
   if (lengthBytes + bytes > size) {
@@ -89,7 +92,7 @@ const readHeader = async (
   }
   const json = await source.read(lengthBytes, bytes);
   if (nestsTooDeep(json)) {
-    throw fail('corrupt', 'the header nests brackets deeper than any; download the file again');
+    throw fail('corrupt', 'the header nests brackets too deeply; download the file again');
   }
   const text = new TextDecoder().decode(json);
   let entries: unknown;
@@ -105,11 +108,11 @@ const readHeader = async (
   return { bytes, entries };
 };
 
-/** `JSON.parse` keeps the last of two equal names and says nothing. */
+/** Rejects duplicate names, because `JSON.parse` silently keeps the last one. */
 const refuseDuplicates = (header: string, fail: Fail): void => {
   const seen = new Set<string>();
   for (const name of topLevelKeys(header)) {
-    if (seen.has(name)) throw fail('corrupt', `tensor '${name}' is there twice; the file is corrupt`);
+    if (seen.has(name)) throw fail('corrupt', `tensor '${name}' occurs twice; the file is corrupt`);
     seen.add(name);
   }
 };
@@ -123,7 +126,7 @@ const place = (name: string, entry: unknown, dataStart: number, fail: Fail): Sto
   const wrong = (key: string, wanted: string, came: unknown) =>
     fail('corrupt', `${what} has ${key} ${JSON.stringify(came)}, not ${wanted}; the file is corrupt`);
   if (typeof dtype !== 'string') throw wrong('dtype', 'a name', dtype);
-  if (!areExtents(shape)) throw wrong('shape', 'a list of whole numbers', shape);
+  if (!areExtents(shape)) throw wrong('shape', 'an array of whole numbers', shape);
   if (!areExtents(offsets) || offsets.length !== 2) throw wrong('data_offsets', 'two offsets', offsets);
   const [begin = 0, end = 0] = offsets;
   if (end < begin) throw wrong('data_offsets', 'a range', offsets);
@@ -132,7 +135,7 @@ const place = (name: string, entry: unknown, dataStart: number, fail: Fail): Sto
   if (bits !== undefined && (elements * bits) / 8 !== end - begin) {
     throw fail(
       'corrupt',
-      `${what} is ${dtype} [${shape.join(', ')}], that is ${(elements * bits) / 8} bytes, but has ${end - begin}; the file is corrupt`,
+      `${what} is ${dtype} [${shape.join(', ')}] and needs ${(elements * bits) / 8} bytes, but has ${end - begin}; the file is corrupt`,
     );
   }
   return { name, dtype, shape, offset: dataStart + begin, sizeBytes: end - begin };
@@ -158,6 +161,9 @@ const checkPlaces = (tensors: StoredTensor[], dataStart: number, fileBytes: numb
     );
   }
   if (end < fileBytes) {
-    throw fail('corrupt', `${fileBytes - end} bytes follow ${before}, the last; the file is corrupt`);
+    throw fail(
+      'corrupt',
+      `${fileBytes - end} bytes follow ${before}, which is the last; the file is corrupt`,
+    );
   }
 };

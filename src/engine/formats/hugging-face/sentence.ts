@@ -7,10 +7,10 @@ import { readJson, readObject } from '../json-file.ts';
 import type { Keys } from './keys.ts';
 import { type LocatedTensor, readWeights } from './weight-files.ts';
 
-/** `pooling_type`: how the vectors of a text's tokens become one. */
+/** Values of `pooling_type`: how the token vectors of a text are combined to one. */
 const poolings = { mean: 1, cls: 2, lasttoken: 3 } as const;
 
-/** How sentence-transformers wrote them before it named one mode. */
+/** Boolean keys of older sentence-transformers versions, which have no `pooling_mode`. */
 const flags: Readonly<Record<string, string>> = {
   pooling_mode_mean_tokens: 'mean',
   pooling_mode_cls_token: 'cls',
@@ -21,14 +21,15 @@ const flags: Readonly<Record<string, string>> = {
 };
 
 interface Modules {
-  /** False for a model that makes no embeddings. */
+  /** False for a model that computes no embeddings. */
   readonly pools: boolean;
-  /** Weights of the dense layers behind the pooling, as `dense_2.weight`. */
+  /** Weights of the dense layers after the pooling, named like `dense_2.weight`. */
   readonly dense: ReadonlyMap<string, LocatedTensor>;
 }
 
 /**
- * What sentence-transformers puts behind the model, from modules.json: pooling, dense layers, normalising.
+ * Reads modules.json: the modules that sentence-transformers applies after the model (pooling, dense layers,
+ * normalization).
  * @throws ModelFileError `unsupported_pooling` or `corrupt`
  */
 export const readModules = async (
@@ -67,7 +68,7 @@ const corrupt = (files: ModelFiles, what: string): ModelFileError =>
 const modulesOf = async (files: ModelFiles): Promise<{ kind: string; path: string }[]> => {
   const modules = await readJson(files, 'modules.json');
   if (modules === undefined) return [];
-  if (!Array.isArray(modules)) throw corrupt(files, 'modules.json must hold a list of modules');
+  if (!Array.isArray(modules)) throw corrupt(files, 'modules.json must hold an array of modules');
   return modules.map((module: unknown) => {
     const { type, path } = isRecord(module) ? module : {};
     if (typeof type !== 'string' || typeof path !== 'string') {
@@ -78,7 +79,7 @@ const modulesOf = async (files: ModelFiles): Promise<{ kind: string; path: strin
   });
 };
 
-/** config.json of a module, which has to be there. */
+/** Reads the required config.json of a module. */
 const configOf = async (files: ModelFiles, path: string): Promise<Json> => {
   const config = await readObject(files, `${path}/config.json`);
   if (config) return config;
@@ -116,7 +117,7 @@ const denseOf = async (
     const names = [...tensors.keys()].join(', ');
     throw unsupported(
       files,
-      `${path}/model.safetensors: a dense layer of ${names} (supported: linear.weight)`,
+      `${path}/model.safetensors: a dense layer with the tensors ${names} (supported: linear.weight)`,
     );
   }
   return { weight, shape: weight.shape };

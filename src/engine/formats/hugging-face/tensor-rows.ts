@@ -2,10 +2,10 @@ import { decodeFloats, type FloatType } from '../float-bytes.ts';
 import { bytesOfRow, columnsOf } from '../rows.ts';
 import type { LocatedTensor } from './weight-files.ts';
 
-/** Rows of a tensor in the encoding it is presented in; the rows are checked to be there. */
+/** Reads rows of a converted tensor in its converted type. The caller has checked the row range. */
 export type ReadRows = (firstRow: number, rows: number, into?: Uint8Array) => Promise<Uint8Array>;
 
-/** Rows as they lie in the file. */
+/** Reads rows as stored in the file. */
 export const storedRows = (tensor: LocatedTensor, type: FloatType): ReadRows => {
   const rowBytes = bytesOfRow({ type, shape: tensor.shape });
   return (firstRow, rows, into) =>
@@ -13,17 +13,17 @@ export const storedRows = (tensor: LocatedTensor, type: FloatType): ReadRows => 
 };
 
 /**
- * Rows of q or k with the pairs of a rotation side by side, whatever the rows are encoded in: row 2i + j of a head is
- * its row i + j * half.
- * @param read the matrix as it is stored
- * @param headRows rows of a head, an even number
+ * Reads rows of a q or k matrix with the rotary pairs of each head interleaved: row 2i + j of a head is stored row
+ * i + j * half. Works for any row encoding.
+ * @param read reads the stored matrix
+ * @param headRows rows per head, an even number
  */
 export const pairedRows =
   (read: ReadRows, { rowBytes, headRows }: { rowBytes: number; headRows: number }): ReadRows =>
   async (firstRow, rows, into) => {
     const out = into ? into.subarray(0, rows * rowBytes) : new Uint8Array(rows * rowBytes);
     if (rows === 0) return out;
-    // A row's neighbours come from both halves of its head, so whole heads are read.
+    // Adjacent rows come from both halves of a head, so this reads whole heads.
     const first = firstRow - (firstRow % headRows);
     const end = Math.ceil((firstRow + rows) / headRows) * headRows;
     const stored = await read(first, end - first);
@@ -34,13 +34,13 @@ export const pairedRows =
     return out;
   };
 
-/** Which row of q or k as it is stored comes at `row` where pairs lie side by side. */
+/** The stored row of q or k that becomes `row` after interleaving. */
 export const pairedFrom = (row: number, headRows: number): number => {
   const within = row % headRows;
   return row - within + (within >> 1) + (within & 1) * (headRows / 2);
 };
 
-/** Rows as F32, every value changed. */
+/** Reads rows as F32 and applies an optional function to every value. */
 export const floatRows = (
   tensor: LocatedTensor,
   type: FloatType,
@@ -56,7 +56,7 @@ export const floatRows = (
   };
 };
 
-/** A vector whose elements stand for the rows of a matrix that `pairedRows` reorders. */
+/** Reads a vector whose elements belong to the rows of a matrix that `readInterleavedRows` reorders. */
 export const pairedVector = (tensor: LocatedTensor, type: FloatType, heads: number): ReadRows => {
   const read = floatRows(tensor, type);
   const headRows = columnsOf(tensor) / heads;
@@ -69,7 +69,7 @@ export const pairedVector = (tensor: LocatedTensor, type: FloatType, heads: numb
   };
 };
 
-/** A vector that is in no file. */
+/** Reads a vector that is held in memory. */
 export const constantRows =
   (values: Float32Array): ReadRows =>
   async (_firstRow, rows, into) =>

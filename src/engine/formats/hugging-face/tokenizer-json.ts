@@ -19,7 +19,7 @@ export interface AddedToken {
 export interface TokenizerJson {
   readonly model: Step;
   readonly addedTokens: readonly AddedToken[];
-  /** Sequences within sequences are laid flat; empty where the file says null. */
+  /** Nested sequences are flattened; empty when the file has null. */
   readonly normalizers: readonly Step[];
   readonly preTokenizers: readonly Step[];
   readonly processors: readonly Step[];
@@ -33,7 +33,7 @@ export function asObject(value: unknown): Readonly<Record<string, unknown>> {
 export function invalid(what: string): ModelFileError {
   return new ModelFileError(
     'invalid_tokenizer',
-    `tokenizer.json: ${what}: the file is damaged, fetch it again`,
+    `tokenizer.json: ${what}; the file is corrupt, download it again`,
   );
 }
 
@@ -44,14 +44,14 @@ export function unsupported(what: string): ModelFileError {
   );
 }
 
-/** Checks the frame of a parsed tokenizer.json; the model's own lists are checked where they are read. */
+/** Checks the structure of a parsed tokenizer.json. The readers of the vocabulary and merges check those. */
 export function readTokenizerJson(value: unknown): TokenizerJson {
   if (!isRecord(value)) throw invalid(`expected an object, found ${value === null ? 'null' : typeof value}`);
   const { model } = value;
   if (!isRecord(model)) throw invalid("'model' must be an object");
-  // Files of before 2021 leave the type out.
+  // Files from before 2021 have no type.
   const type = model['type'] ?? (Array.isArray(model['merges']) ? 'BPE' : undefined);
-  if (typeof type !== 'string') throw invalid('\'model.type\' must be a text such as "BPE"');
+  if (typeof type !== 'string') throw invalid('\'model.type\' must be a string such as "BPE"');
   return {
     model: { ...model, type },
     addedTokens: readAddedTokens(value['added_tokens'] ?? []),
@@ -63,7 +63,7 @@ export function readTokenizerJson(value: unknown): TokenizerJson {
 }
 
 function readAddedTokens(value: unknown): readonly AddedToken[] {
-  if (!Array.isArray(value)) throw invalid("'added_tokens' must be a list");
+  if (!Array.isArray(value)) throw invalid("'added_tokens' must be an array");
   return value.map((entry: unknown, index) => {
     const { id, content, ...flags } = asObject(entry);
     if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || typeof content !== 'string') {
@@ -87,6 +87,6 @@ function flatten(value: unknown, name: string, members: string): readonly Step[]
   }
   if (value['type'] !== 'Sequence') return [value as Step];
   const inner = value[members];
-  if (!Array.isArray(inner)) throw invalid(`'${name}.${members}' must be a list`);
+  if (!Array.isArray(inner)) throw invalid(`'${name}.${members}' must be an array`);
   return inner.flatMap((step: unknown, index) => flatten(step, `${name}.${members}[${index}]`, members));
 }

@@ -2,7 +2,7 @@ import { isRecord } from '../../../util/json.ts';
 import type { Metadata } from '../model-file.ts';
 import { asObject, type Step, type TokenizerJson } from './tokenizer-json.ts';
 
-/** The documents beside tokenizer.json, parsed; whatever a folder lacks is left out. */
+/** The parsed tokenizer.json and related JSON files of a folder; absent files are undefined. */
 export interface TokenizerFiles {
   readonly tokenizer: unknown;
   readonly tokenizerConfig?: unknown;
@@ -14,7 +14,7 @@ export interface TokenizerFiles {
 type IdOf = (text: string) => number | undefined;
 type Entries = (readonly [name: string, value: Metadata extends ReadonlyMap<string, infer V> ? V : never])[];
 
-/** GGUF's keys of the tokens that Hugging Face calls by these names. */
+/** GGUF keys by the Hugging Face role of a special token. */
 const roles: Readonly<Record<string, string>> = {
   bos: 'bos_token_id',
   eos: 'eos_token_id',
@@ -26,9 +26,10 @@ const roles: Readonly<Record<string, string>> = {
 };
 
 /**
- * Which tokens have a role (BOS, EOS ...), and what stands before and after every text. The post-processor says the
- * latter; `add_bos_token` of tokenizer_config.json counts only where there is none.
- * @param idOf the token of a text, unless the model has no row for it
+ * The special tokens of the model (BOS, EOS ...), and the tokens that are added before and after every text. The
+ * post-processor defines the latter; `add_bos_token` of tokenizer_config.json counts only when there is none.
+ * @param findId returns the id of a token's text; undefined when the model has no embedding for it
+ * @param size the number of token embeddings
  */
 export function specialTokenEntries(
   files: TokenizerFiles,
@@ -43,7 +44,7 @@ export function specialTokenEntries(
   if (frame) {
     const [first, ...moreBefore] = frame.leading;
     const [last, ...moreAfter] = frame.trailing;
-    // GGUF can only say "one BOS" and "one EOS".
+    // GGUF can only express one leading BOS and one trailing EOS.
     const asBos = first !== undefined && moreBefore.length === 0 && (found.get('bos') ?? first) === first;
     const asEos = last !== undefined && moreAfter.length === 0 && (found.get('eos') ?? last) === last;
     if (asBos) found.set('bos', first);
@@ -93,7 +94,7 @@ function roleIds(files: TokenizerFiles, idOf: IdOf, size: number): Map<string, n
   return found;
 }
 
-/** Every token that generation_config.json, or else config.json, ends an answer with. */
+/** All end-of-sequence tokens of generation_config.json, or else of config.json. */
 function endIds(files: TokenizerFiles, size: number): number[] {
   const config = asObject(files.config);
   for (const object of [files.generationConfig, config, config['text_config']].map(asObject)) {
@@ -107,7 +108,7 @@ function endIds(files: TokenizerFiles, size: number): number[] {
 const isId = (value: unknown, size: number): boolean =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < size;
 
-/** A token is named by its text, or by an object with its text. */
+/** Finds the id of a token that is given as a string or as an object with `content`. */
 function idOfText(value: unknown, idOf: IdOf): number | undefined {
   const text = isRecord(value) ? value['content'] : value;
   return typeof text === 'string' ? idOf(text) : undefined;
@@ -118,13 +119,13 @@ interface Frame {
   readonly trailing: readonly number[];
 }
 
-/** Without the tokens that the model has no row for. */
+/** Removes tokens that the model has no embedding for. */
 function rowsOf(frame: Frame | undefined, size: number): Frame | undefined {
   const rows = (ids: readonly number[]) => ids.filter((id) => isId(id, size));
   return frame && { leading: rows(frame.leading), trailing: rows(frame.trailing) };
 }
 
-/** What the post-processor puts around a single text; undefined when there is no processor that puts anything. */
+/** The tokens that the post-processor adds around a single text; undefined when there is no such post-processor. */
 function readFrame(processors: readonly Step[], idOf: IdOf): Frame | undefined {
   for (const step of processors) {
     if (step.type === 'TemplateProcessing') return templateFrame(step, idOf);

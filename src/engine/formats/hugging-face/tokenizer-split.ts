@@ -4,7 +4,7 @@ import { type Kind, type Step, type TokenizerJson, unsupported } from './tokeniz
 
 type Entry = readonly [name: string, value: MetadataScalar | MetadataArray];
 
-/** How texts are normalised and cut, as far as the kind does not say it already. */
+/** Metadata of the normalizers and pre-tokenizers that the tokenizer kind does not imply. */
 export function splitEntries(json: TokenizerJson, kind: Kind): Entry[] {
   if (kind === 'gpt2') return byteLevelEntries(json);
   if (kind === 'bert') return wordPieceEntries(json);
@@ -16,13 +16,13 @@ export function splitEntries(json: TokenizerJson, kind: Kind): Entry[] {
   ];
 }
 
-/** Steps that GGUF has no key for, as JSON. */
+/** Steps that have no GGUF key, as JSON. */
 function stepEntries(name: string, steps: readonly Step[], always = false): Entry[] {
   if (steps.length === 0 && !always) return [];
   return [[`tokenizer.hugging_face.${name}`, JSON.stringify(steps)]];
 }
 
-/** The names of GGUF that we look for, of those with the same expressions the best known. */
+/** Pre-tokenizer names of GGUF to match; of those with the same expressions, only the best known. */
 const names = [
   'gpt-2',
   'smollm',
@@ -61,7 +61,7 @@ function byteLevelEntries(json: TokenizerJson): Entry[] {
   return entries;
 }
 
-/** The expression of a step that isolates what it finds; its JSON for one that does anything else. */
+/** The regular expression of a step that isolates its matches; the JSON of any other step. */
 function expressionOf(step: Step): string[] {
   const found = (expression: string) => [expression];
   if (step.type === 'ByteLevel' && step['add_prefix_space'] !== true) {
@@ -69,12 +69,12 @@ function expressionOf(step: Step): string[] {
   }
   if (step.type === 'Digits') return found(step['individual_digits'] === true ? '\\p{N}' : '\\p{N}+');
   const { Regex } = (step['pattern'] ?? {}) as { Regex?: unknown };
-  // Where an expression leaves nothing out, keeping its matches and removing the rest is the same.
+  // When an expression matches all text, keeping the matches and removing the rest is the same.
   const isolates =
     (step['behavior'] === 'Isolated' && step['invert'] !== true) ||
     (step['behavior'] === 'Removed' && step['invert'] === true);
   if (step.type !== 'Split' || typeof Regex !== 'string' || !isolates) return found(JSON.stringify(step));
-  // Line breaks are written as such or escaped.
+  // Files write line breaks literally or escaped.
   return found(Regex.replaceAll('\r', '\\r').replaceAll('\n', '\\n'));
 }
 
@@ -108,8 +108,8 @@ function wordPieceEntries(json: TokenizerJson): Entry[] {
 const mark = '▁';
 
 /**
- * Whether a text begins with a space of its own, for the normalizers of Llama (`Prepend`, `Replace`) and Gemma
- * (`Replace`); undefined when the file wants something else.
+ * Whether the tokenizer puts a space before every text, for the normalizers of Llama (`Prepend`, `Replace`) and Gemma
+ * (`Replace`); undefined for any other normalizers.
  */
 function plainSpacePrefix(json: TokenizerJson): boolean | undefined {
   const [first, ...rest] = json.normalizers;
@@ -120,7 +120,7 @@ function plainSpacePrefix(json: TokenizerJson): boolean | undefined {
     stringOf(replace) === ' ' &&
     replace['content'] === mark &&
     more.length === 0;
-  // Gemma also splits at spaces, of which none is left.
+  // Gemma also splits at spaces, which has no effect because none is left.
   const cuts = json.preTokenizers.some((step) => step.type !== 'Split' || stringOf(step) !== ' ');
   return marks && !cuts ? prepends : undefined;
 }

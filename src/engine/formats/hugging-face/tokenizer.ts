@@ -20,13 +20,13 @@ type Entry = readonly [name: string, value: MetadataScalar | MetadataArray];
 interface Tokens {
   readonly texts: string[];
   readonly types: Int32Array;
-  /** By the text that tokenizer.json has for it. */
+  /** Finds a token by its text in tokenizer.json. */
   readonly idOf: (text: string) => number | undefined;
 }
 
 /**
- * tokenizer.json and the documents beside it in GGUF's vocabulary, as `createTokenizer` reads it. What GGUF has no key
- * for stands under `tokenizer.hugging_face.*`.
+ * Converts tokenizer.json and the files beside it to the GGUF metadata that `createTokenizer` reads. Values that have
+ * no GGUF key are stored as `tokenizer.hugging_face.*`.
  * @throws ModelFileError `unsupported_tokenizer` or `invalid_tokenizer`
  */
 export function tokenizerMetadata(files: TokenizerFiles): Map<string, MetadataScalar | MetadataArray> {
@@ -61,7 +61,8 @@ function kindOf(json: TokenizerJson): Kind {
 function readTokens(files: TokenizerFiles, json: TokenizerJson, kind: Kind): Tokens {
   const given = readVocabulary(json.model);
   const last = json.addedTokens.reduce((most, { id }) => Math.max(most, id), given.texts.length - 1);
-  // The model's rows decide: tokens beyond them cannot be used, rows beyond the tokens are never drawn.
+  // The embedding decides the size: tokens beyond it cannot be used, and embeddings beyond the tokens are never
+  // sampled.
   const config = asObject(files.config);
   const rows = config['vocab_size'] ?? asObject(config['text_config'])['vocab_size'];
   const size = typeof rows === 'number' ? rows : last + 1;
@@ -90,23 +91,23 @@ function readTokens(files: TokenizerFiles, json: TokenizerJson, kind: Kind): Tok
   return { texts, types, idOf };
 }
 
-/** Ids beyond come from a damaged file and would only fill memory. */
+/** Larger ids come from a corrupt file and would exhaust memory. */
 const mostTokens = 2 ** 24;
 
 interface GivenVocabulary {
-  /** By id; undefined where there is none. */
+  /** By id; undefined for unused ids. */
   readonly texts: readonly (string | undefined)[];
   readonly idOf: (text: string) => number | undefined;
 }
 
-/** An object of texts and ids for BPE and WordPiece, a list of `[text, score]` for Unigram. */
+/** Reads `vocab`: an object of texts and ids for BPE and WordPiece, an array of `[text, score]` for Unigram. */
 function readVocabulary(model: Step): GivenVocabulary {
   const { vocab } = model;
   if (model.type === 'Unigram') return readUnigramVocabulary(vocab);
   if (!isRecord(vocab)) throw invalid("'model.vocab' must be an object of texts and ids");
   const ids = vocab as Readonly<Record<string, number>>;
   const texts: string[] = [];
-  // Not Object.entries: a pair for each of a quarter of a million tokens takes longer than all the rest.
+  // for...in instead of Object.entries: a quarter of a million pair arrays would take longer than the rest of the load.
   for (const text in ids) {
     const id = ids[text] as number;
     if (!Number.isInteger(id) || id < 0 || id > mostTokens) {
@@ -118,7 +119,7 @@ function readVocabulary(model: Step): GivenVocabulary {
 }
 
 function readUnigramVocabulary(vocab: unknown): GivenVocabulary {
-  if (!Array.isArray(vocab)) throw invalid("'model.vocab' must be a list of texts with scores");
+  if (!Array.isArray(vocab)) throw invalid("'model.vocab' must be an array of [text, score] pairs");
   const texts = vocab.map((entry: unknown, id) => {
     const [text, score]: unknown[] = Array.isArray(entry) ? entry : [];
     if (typeof text !== 'string' || typeof score !== 'number') {
@@ -143,7 +144,7 @@ function unknownId(model: Step, idOf: Tokens['idOf']): number | undefined {
   return typeof model['unk_token'] === 'string' ? idOf(model['unk_token']) : undefined;
 }
 
-/** Tokens that files forget to call special; converters to GGUF go by the same looks. */
+/** Detects special tokens that a file does not mark as special. llama.cpp's converter uses the same patterns. */
 function looksSpecial(text: string): boolean {
   return (
     ['<pad>', '<mask>', '<2mass>', '[@BOS@]'].includes(text) ||
@@ -153,7 +154,7 @@ function looksSpecial(text: string): boolean {
   );
 }
 
-/** GGUF marks the tokens that begin a word; Hugging Face those that do not. */
+/** GGUF marks tokens that start a word with '▁'; Hugging Face marks the others, with a prefix such as '##'. */
 function withPhantomSpaces(model: Step, tokens: Tokens): readonly string[] {
   const prefix = model['continuing_subword_prefix'];
   const continues = typeof prefix === 'string' ? prefix : '##';
@@ -178,9 +179,9 @@ function modelEntries(model: Step, kind: Kind, tokens: Tokens): Entry[] {
   return entries;
 }
 
-/** `"a b"` of older files and `["a", "b"]` of newer ones, both as the former. */
+/** Reads merges as `"a b"`; newer files have `["a", "b"]`. */
 function readMerges(merges: unknown): string[] {
-  if (!Array.isArray(merges)) throw invalid("'model.merges' must be a list");
+  if (!Array.isArray(merges)) throw invalid("'model.merges' must be an array");
   return merges.map((merge: unknown, index) => {
     if (typeof merge === 'string') return merge;
     if (!Array.isArray(merge) || merge.length !== 2) {
@@ -198,12 +199,12 @@ function unigramScores(model: Step, size: number): Float64Array {
   return scores;
 }
 
-/** What an added token takes from the text around it, which GGUF has no keys for. */
+/** The whitespace stripping of added tokens, which has no GGUF keys. */
 function flagEntries(json: TokenizerJson, size: number): Entry[] {
   const flags = { lstrip: 'strips_left', rstrip: 'strips_right', single_word: 'single_words' } as const;
   return (Object.keys(flags) as (keyof typeof flags)[]).flatMap((flag) => {
     const ids = json.addedTokens.filter((token) => token[flag] && token.id < size).map(({ id }) => id);
-    // That nothing strips what follows must be said: without the list the model's name decides.
+    // An empty `rstrip` list must be written: without the list, the tokenizer decides by the model's name.
     if (ids.length === 0 && flag !== 'rstrip') return [];
     return [[`tokenizer.hugging_face.${flags[flag]}`, Int32Array.from(ids)] as const];
   });

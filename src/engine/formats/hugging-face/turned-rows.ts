@@ -1,8 +1,9 @@
 import type { ReadRows } from './tensor-rows.ts';
 
 /**
- * Heads in turns: from `first` on a checkpoint has `each` heads of a group side by side, group after group, and GGUF
- * one head of every group, then the next of every group. A head is `size` rows, or as many columns.
+ * A reordering of heads. From index `first`, a checkpoint stores the `headsPerGroup` heads of a group together, group
+ * after group; GGUF stores the first head of every group, then the second of every group, and so on. A head has
+ * `headSize` rows or columns.
  */
 export interface Turns {
   readonly along: 'rows' | 'columns';
@@ -12,10 +13,10 @@ export interface Turns {
   readonly size: number;
 }
 
-/** How many rows or columns there are of all heads, and before them. */
+/** Total number of rows or columns, including those before the heads. */
 export const turnedExtent = ({ first, groups, each, size }: Turns): number => first + groups * each * size;
 
-/** Where the checkpoint has what comes at `index`. */
+/** The checkpoint's index of the row or column that GGUF has at `index`. */
 const turnedFrom = (index: number, { first, groups, each, size }: Turns): number => {
   if (index < first) return index;
   const within = (index - first) % size;
@@ -24,18 +25,19 @@ const turnedFrom = (index: number, { first, groups, each, size }: Turns): number
   return first + (group * each + (head - group) / groups) * size + within;
 };
 
-/** How many rows or columns from `index` on lie side by side in the checkpoint as well, `end` being the last one's end. */
+/** How many rows or columns from `index`, up to `end`, are also contiguous in the checkpoint. */
 const runFrom = (index: number, end: number, { first, size }: Turns): number => {
   const runEnd = index < first ? first : index + size - ((index - first) % size);
   return Math.min(runEnd, end) - index;
 };
 
-/** Heads of fewer bytes are read all at once: every read of its own may be a request to a server. */
+/** When a head has fewer bytes, all heads are read at once, because every read may be an HTTP request. */
 const leastRead = 1 << 16;
 
 /**
- * @param read the matrix as it is stored
- * @param rowBytes of one row as it is read
+ * Reads rows of a matrix whose heads are groups of rows.
+ * @param read reads the stored matrix
+ * @param rowBytes bytes per row as `read` returns it
  */
 export const turnedRows =
   (read: ReadRows, turns: Turns, rowBytes: number): ReadRows =>
@@ -56,9 +58,9 @@ export const turnedRows =
   };
 
 /**
- * The same within every row; a vector is one row.
- * @param columns of a row
- * @param elementBytes of one of its elements as it is read
+ * Reads rows of a matrix whose heads are groups of columns; a vector is one row.
+ * @param columns columns per row
+ * @param elementBytes bytes per element as `read` returns it
  */
 export const turnedColumns =
   (

@@ -7,7 +7,7 @@ import { inWaves } from '../waves.ts';
 import { readObject } from '../json-file.ts';
 import { readSafetensors, type StoredTensor } from './safetensors.ts';
 
-/** A tensor and the file that it lies in. */
+/** A tensor and the file that holds it. */
 export interface LocatedTensor extends StoredTensor {
   readonly source: ByteSource;
 }
@@ -16,8 +16,9 @@ const single = 'model.safetensors';
 const index = 'model.safetensors.index.json';
 
 /**
- * All weights of a folder: one safetensors file, or the shards that its index names, checked against it.
- * @param opened every source opened goes here, also when this throws: the caller closes them
+ * Reads the tensor tables of a folder's weights: one safetensors file, or the shards that its index lists, checked
+ * against the index.
+ * @param opened receives every opened source, also when this throws; the caller closes them
  * @throws ModelFileError `not_found`, `truncated`, `corrupt`
  */
 export const readWeightFiles = async (
@@ -40,7 +41,7 @@ export const readWeightFiles = async (
   return readShards(files, shards, opened);
 };
 
-/** The tensors of one file that has to be there. */
+/** Reads the tensor table of one required file. */
 export const readWeights = async (
   files: ModelFiles,
   name: string,
@@ -57,7 +58,7 @@ const locate = async (source: ByteSource): Promise<Map<string, LocatedTensor>> =
   return new Map([...tensors].map(([name, tensor]) => [name, { ...tensor, source }]));
 };
 
-/** Names of tensors by the shard that holds them; undefined when there is no index. */
+/** Tensor names by the shard that holds them; undefined when there is no index. */
 const readIndex = async (files: ModelFiles): Promise<Map<string, string[]> | undefined> => {
   const found = await readObject(files, index);
   if (!found) return undefined;
@@ -105,22 +106,22 @@ const readShards = async (
     for (const name of expected) if (!found.has(name)) problems.push(`'${name}' is not in ${shard}`);
     for (const [name, tensor] of found) {
       if (expected.has(name)) tensors.set(name, tensor);
-      else problems.push(`'${name}' is in ${shard} unannounced`);
+      else problems.push(`'${name}' is in ${shard} but not in the index`);
     }
   }
   if (problems.length === 0) return tensors;
   throw new ModelFileError(
     'corrupt',
-    `${files.name}: ${index} does not fit its shards: tensor ${few(problems)}; ` +
-      'download the files again, all of one version',
+    `${files.name}: ${index} does not match its shards: tensor ${few(problems)}; ` +
+      'download all files again, from one version',
   );
 };
 
 const nothingThere = (files: ModelFiles, names: readonly string[] = []): ModelFileError => {
   const others = names.filter((name) => /\.(bin|pt|pth|ckpt|h5|msgpack|safetensors)$/.test(name));
-  const found = others.length > 0 ? `; there are ${others.slice(0, 5).join(', ')}` : '';
+  const found = others.length > 0 ? `; the folder has ${others.slice(0, 5).join(', ')}` : '';
   return new ModelFileError(
     'not_found',
-    `${files.name}: no weights: neither ${single} nor ${index}${found}; get the model in safetensors`,
+    `${files.name}: no weights: neither ${single} nor ${index}${found}; download the model as safetensors`,
   );
 };

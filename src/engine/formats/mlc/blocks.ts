@@ -1,4 +1,4 @@
-/** MLC's groups as blocks: scale and quants side by side, in the order that the block's type has. */
+/** Converts MLC's quantization groups to blocks: the scale, then the quants in the order of the block type. */
 import { decodeFloats } from '../float-bytes.ts';
 import { ModelFileError, type TensorType, tensorTypes } from '../model-file.ts';
 import { groupWords } from './quantization.ts';
@@ -9,10 +9,10 @@ const groupBytes = groupWords * 4;
 const ones = 0x11111111;
 
 /**
- * @param quants whole groups, aligned to words
- * @param scales one a group, in the file's bytes
- * @param out blocks of `type`
- * @throws ModelFileError `corrupt` for a nibble that MLC never writes
+ * @param quants whole groups, aligned to 32-bit words
+ * @param scales one per group, as stored in the file
+ * @param out receives blocks of `type`
+ * @throws ModelFileError `corrupt` for a quant that MLC never writes
  */
 export const blocksOfGroups = (
   array: Pick<MlcArray, 'name' | 'type'>,
@@ -47,7 +47,9 @@ export const blocksOfGroups = (
   }
 };
 
-/** Eight bytes: weights i of `low` in the low nibbles, of `high`, 16 weights further, in the high ones. */
+/**
+ * Writes eight bytes: the weights of `low` in the low nibbles, those of `high` (16 weights later) in the high nibbles.
+ */
 const interleave = (low: number, high: number, out: Uint8Array, at: number): void => {
   for (let pair = 0; pair < 4; pair++) {
     const a = low >>> (pair * 8);
@@ -61,12 +63,12 @@ const refuseFifteen = ({ name }: Pick<MlcArray, 'name'>, word: number): void => 
   if ((word & (word >>> 1) & (word >>> 2) & (word >>> 3) & ones) === 0) return;
   throw new ModelFileError(
     'corrupt',
-    `tensor '${name}' holds the quant 15, MLC writes 0 to 14; the shard is corrupt, download it again`,
+    `tensor '${name}' holds the quant 15, but MLC writes 0 to 14; the shard is corrupt, download it again`,
   );
 };
 
 const asF32 = (type: MlcArray['type'], bytes: Uint8Array, count: number): Uint8Array => {
-  if (type === 'U32') throw new RangeError('scales are floats');
+  if (type === 'U32') throw new RangeError('scales must be floats, got U32');
   const values = new Float32Array(count);
   decodeFloats(type, bytes, values);
   return new Uint8Array(values.buffer);

@@ -7,15 +7,15 @@ import { type Quantization, quantizationOf } from './quantization.ts';
 export const configName = 'mlc-chat-config.json';
 
 export interface MlcConfig {
-  /** What transformers would have in config.json. */
+  /** The equivalent config.json of transformers. */
   readonly model: Json;
   readonly quantization: Quantization;
-  /** How conversations are written, when the configuration says so itself. */
+  /** `conv_template`: the chat format, either inline or only its name. */
   readonly conversation: unknown;
 }
 
 /**
- * mlc-chat-config.json in the words of transformers' config.json.
+ * Reads mlc-chat-config.json and converts it to transformers' config.json.
  * @throws ModelFileError `not_found`, `corrupt`, `unsupported_architecture` or `unsupported_type`
  */
 export const readMlcConfig = async (files: ModelFiles): Promise<MlcConfig> => {
@@ -35,7 +35,7 @@ export const readMlcConfig = async (files: ModelFiles): Promise<MlcConfig> => {
   };
 };
 
-/** MLC's own names of numbers, and what transformers calls them. */
+/** Keys of transformers by MLC's key. */
 const renamed: Readonly<Record<string, string>> = {
   position_embedding_base: 'rope_theta',
   context_window_size: 'max_position_embeddings',
@@ -57,11 +57,11 @@ const inTransformersWords = (type: string, json: Json, own: Json): Json => {
   for (const [ours, theirs] of Object.entries(renamed)) {
     const value = config[ours] ?? json[ours];
     if (config[theirs] !== undefined || typeof value !== 'number') continue;
-    // -1 and 0 stand for none, which is not the family's own window.
+    // -1 and 0 mean no window. An absent key would mean the default window of the family.
     if (value > 0) config[theirs] = value;
     else if (theirs === 'sliding_window') config[theirs] = null;
   }
-  // Gemma's number for no stretching; transformers has an object there or nothing.
+  // MLC's Gemma configurations have a number here; transformers expects an object or nothing.
   if (!isRecord(config['rope_scaling'])) delete config['rope_scaling'];
   return config;
 };

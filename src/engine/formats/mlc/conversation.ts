@@ -1,6 +1,6 @@
 import { isRecord, type Json } from '../../../util/json.ts';
 
-/** MLC's `conv_template` as a chat template: who speaks is a text around each message, nothing more. */
+/** Converts MLC's `conv_template`, which is plain text around each message, to a chat template. */
 
 const placeholders = {
   user: '{user_message}',
@@ -10,8 +10,8 @@ const placeholders = {
 type Role = keyof typeof placeholders;
 
 /**
- * Undefined for a conversation that is only named, or told in other words than these.
- * @param bosId the token that the template calls `bos_token`
+ * Returns a Jinja template; undefined when `conversation` is only a name or has an unknown structure.
+ * @param bosId id of the token that the template calls `bos_token`
  */
 export const conversationTemplate = (conversation: unknown, bosId: unknown): string | undefined => {
   if (!isRecord(conversation)) return undefined;
@@ -44,7 +44,7 @@ export const conversationTemplate = (conversation: unknown, bosId: unknown): str
   );
 };
 
-/** The system's message, or the model's own, and whether the first speaker is named behind it. */
+/** The system message, or the default one, and whether the first message after it has a role name. */
 const systemPart = (conversation: Json): string => {
   const [before, after] = cut(textOf(conversation, 'system_template'), '{system_message}');
   const own = textOf(conversation, 'system_message');
@@ -65,7 +65,7 @@ const textOf = (conversation: Json, key: string): string => {
   return typeof value === 'string' ? value : '';
 };
 
-/** What stands before and after a placeholder; a form without one says nothing else. */
+/** Splits a template at its placeholder; a template without placeholder comes before the message. */
 const cut = (form: string, placeholder: string): readonly [string, string] => {
   const at = form.indexOf(placeholder);
   return at === -1 ? [form, ''] : [form.slice(0, at), form.slice(at + placeholder.length)];

@@ -16,9 +16,9 @@ import { storedTensors } from './stored.ts';
 import { presentStored } from './tensors.ts';
 
 /**
- * Opens a folder as MLC compiles weights for (`mlc-chat-config.json`, `tensor-cache.json`, its shards), presented as
- * llama.cpp's converter would have written the model to GGUF: the same metadata, the same tensors, in blocks that hold
- * the same values. Reads configuration only; weights come by `readRows`.
+ * Opens a folder of MLC weights (`mlc-chat-config.json`, `tensor-cache.json` and its shards) with the metadata and
+ * tensors that llama.cpp's converter would write to GGUF, in blocks that hold the same values. Reads only
+ * configuration; `readRows` reads weights.
  * @throws ModelFileError `not_found`, `unsupported_architecture`, `unsupported_type`, `unsupported_tensors`,
  *   `bad_config`, `bad_tensors`, `truncated` or `corrupt`; the message names the file and what to do
  */
@@ -58,7 +58,7 @@ const readModel = async (files: ModelFiles, opened: ByteSource[]): Promise<Omit<
   const tokenizer = await readTokenizer(files, { ...model, vocab_size: vocabulary }, conversation);
   if (!tokenizer.has('tokenizer.chat_template')) {
     notes.push(
-      `it has no chat template: neither tokenizer_config.json nor conv_template of ${configName} says how chats are written`,
+      `the model has no chat template: neither tokenizer_config.json nor conv_template of ${configName} defines one`,
     );
   }
   return {
@@ -86,7 +86,7 @@ const readTokenizer = async (
   if (tokenizer === undefined) {
     throw new ModelFileError(
       'not_found',
-      `${files.name}: there is no file 'tokenizer.json'; take the one of the model that this was compiled from`,
+      `${files.name}: there is no file 'tokenizer.json'; copy it from the original model`,
     );
   }
   const tokenizerConfig = await readObject(files, 'tokenizer_config.json');

@@ -1,16 +1,16 @@
 import type { Config } from '../hugging-face/config.ts';
 import { headDimOf } from '../hugging-face/families/common.ts';
 
-/** Rows of a matrix, or elements of a bias, that are a tensor of their own to transformers. */
+/** Rows of a matrix, or elements of a bias, that transformers stores as a separate tensor. */
 export interface Part {
-  /** As transformers calls it, without `.weight` and `.bias`. */
+  /** The transformers name, without `.weight` and `.bias`. */
   readonly name: string;
   readonly first: number;
-  /** Undefined for all. */
+  /** Undefined for all rows. */
   readonly rows: number | undefined;
 }
 
-/** Phi-3 has names of its own. */
+/** MLC's names of Phi-3 tensors and the transformers names. */
 const renamed: readonly (readonly [RegExp, string])[] = [
   [/^transformer\.embd$/, 'model.embed_tokens'],
   [/^transformer\.norm$/, 'model.norm'],
@@ -20,7 +20,7 @@ const renamed: readonly (readonly [RegExp, string])[] = [
   [/^transformer\.h\.(\d+)\.(.+)$/, 'model.layers.$1.$2'],
 ];
 
-/** Which parts a matrix that MLC has joined falls into. */
+/** Matrices that MLC fuses, and the rows of each part. */
 const joined: readonly (readonly [RegExp, (config: Config) => readonly (readonly [string, number])[]])[] = [
   [
     /\.self_attn\.(qkv_proj|c_attn)$/,
@@ -48,9 +48,9 @@ const joined: readonly (readonly [RegExp, (config: Config) => readonly (readonly
 ];
 
 /**
- * What an array of MLC is called by transformers, in parts where MLC joined several.
- * @param base without the kind of content (`.q_weight`, `.weight`, `.bias`)
- * @param keepsJoined the architecture's own checkpoint has this matrix joined, too
+ * The transformers tensors that an MLC array holds; several when MLC fused them.
+ * @param base MLC's name without suffix (`.q_weight`, `.weight`, `.bias`)
+ * @param isStoredFused whether the architecture's original checkpoint has this matrix fused too
  */
 export const partsOf = (base: string, config: Config, keepsJoined: (name: string) => boolean): Part[] => {
   let name = base;
@@ -67,7 +67,7 @@ export const partsOf = (base: string, config: Config, keepsJoined: (name: string
   });
 };
 
-/** Columns of a matrix: what goes into it. MLC's groups may be wider than the row. */
+/** The number of columns of a matrix. The array's shape does not tell, because MLC pads rows to whole groups. */
 export const inputsOf = (name: string, config: Config): number => {
   if (name.endsWith('.down_proj')) return config.number('intermediate_size');
   if (/\.(o_proj|out_proj)$/.test(name)) return config.number('num_attention_heads') * headDimOf(config);

@@ -1,27 +1,30 @@
 import { ModelFileError, type TensorType } from '../model-file.ts';
 import type { MlcArray } from './records.ts';
 
-/** How matrices are quantised: 4 or 3 bits in groups along a row, or not at all. */
+/** How matrices are quantized: 4 or 3 bits in groups along a row, or not at all. */
 export interface Quantization {
   readonly name: string;
-  /** Undefined where nothing is quantised. */
+  /** Undefined when nothing is quantized. */
   readonly group?: Group;
 }
 
 interface Group {
-  /** Weights of one scale. */
+  /** Weights that share one scale. */
   readonly columns: 32 | 40;
-  /** What a group becomes, by the type of its scale. */
+  /** The tensor type that groups are converted to, by the type of their scales. */
   readonly types: Readonly<Partial<Record<MlcArray['type'], TensorType>>>;
 }
 
-/** Words of a group in every quantisation here: 32 * 4 and 40 * 3 bits (of each word 30 are used). */
+/** 32-bit words per group in every supported quantization: 32 * 4 bits, or 40 * 3 bits (30 bits used per word). */
 export const groupWords = 4;
 
 const four: Group = { columns: 32, types: { F16: 'Q4_0', F32: 'MLC_Q4F32', BF16: 'MLC_Q4F32' } };
 const three: Group = { columns: 40, types: { F16: 'MLC_Q3F16' } };
 
-/** Those whose groups lie along the rows; `_0` packs along the columns. `_2` leaves embedding and head alone. */
+/**
+ * Supported quantizations, whose groups run along rows; those named `_0` group along columns. `_2` does not quantize
+ * the embedding and the output matrix.
+ */
 const groups: Readonly<Record<string, Group | undefined>> = {
   q4f16_1: four,
   q4f16_2: four,
@@ -42,6 +45,6 @@ export const quantizationOf = (place: string, name: unknown): Quantization => {
   throw new ModelFileError(
     'unsupported_type',
     `${place}: mlc-chat-config.json: quantization '${String(name)}' is not supported ` +
-      `(supported: ${Object.keys(groups).join(', ')}); get the model in one of these, for example q4f16_1`,
+      `(supported: ${Object.keys(groups).join(', ')}); download the model in one of these, for example q4f16_1`,
   );
 };

@@ -7,7 +7,7 @@ import { checkFileName } from '../file-name.ts';
 import { ModelFileError, tensorTypes } from '../model-file.ts';
 import { inWaves } from '../waves.ts';
 
-/** An array as a shard holds it, in order of its rows. */
+/** An array in a shard, in row-major order. */
 export interface MlcArray {
   readonly name: string;
   readonly type: FloatType | 'U32';
@@ -16,7 +16,7 @@ export interface MlcArray {
   readonly offset: number;
 }
 
-/** The list of shards is called one or the other by the version of MLC that wrote it. */
+/** File names of the shard list; they depend on the version of MLC. */
 const cacheNames = ['tensor-cache.json', 'ndarray-cache.json'];
 
 interface Shard {
@@ -25,17 +25,17 @@ interface Shard {
   readonly arrays: readonly Omit<MlcArray, 'source'>[];
 }
 
-/** A shard with the checksum it is announced with. */
+/** A shard as the shard list describes it. */
 export interface ShardFile {
   readonly path: string;
   readonly bytes: number;
-  /** Of its content, lower-case hex; undefined in very old folders. */
+  /** MD5 of the content as lower-case hex; undefined in very old folders. */
   readonly md5: string | undefined;
 }
 
 /**
- * Every array of the folder by name; the shards are opened and have the sizes that they are announced with.
- * @param opened every source opened goes here, also when this throws: the caller closes them
+ * Lists every array of the folder by name. Opens the shards and checks their sizes against the shard list.
+ * @param opened receives every opened source, also when this throws; the caller closes them
  * @throws ModelFileError `not_found`, `truncated` or `corrupt`, naming every shard or array that is wrong
  */
 export const readArrays = async (files: ModelFiles, opened: ByteSource[]): Promise<Map<string, MlcArray>> => {
@@ -44,7 +44,7 @@ export const readArrays = async (files: ModelFiles, opened: ByteSource[]): Promi
   const parsed = shards.map((shard) => parseShard(shard, problems));
   const seen = new Set<string>();
   for (const { name } of parsed.flatMap((shard) => shard.arrays)) {
-    if (seen.has(name)) problems.push(`'${name}' is there twice`);
+    if (seen.has(name)) problems.push(`'${name}' occurs twice`);
     seen.add(name);
   }
   if (problems.length > 0) {
@@ -62,7 +62,7 @@ export const readArrays = async (files: ModelFiles, opened: ByteSource[]): Promi
   );
 };
 
-/** The shards that the folder announces. */
+/** The shards in the folder's shard list. */
 export const readShardFiles = async (files: ModelFiles): Promise<ShardFile[]> => {
   const { shards } = await readCache(files);
   return shards.map(({ dataPath, nbytes, md5sum }) => {
@@ -89,7 +89,7 @@ const readCache = async (
   }
   throw new ModelFileError(
     'not_found',
-    `${files.name}: neither ${cacheNames.join(' nor ')} is there, which list the shards of an MLC model; download the rest`,
+    `${files.name}: there is no file ${cacheNames.join(' or ')}, which lists the shards of an MLC model; download the rest`,
   );
 };
 
@@ -108,28 +108,29 @@ const parseShard = (shard: Readonly<Record<string, unknown>>, problems: string[]
   return { path: dataPath, bytes: nbytes, arrays };
 };
 
-/** What is wrong with it, in words, when something is. */
+/** Parses the description of one array. Returns a text that describes the problem when it is invalid. */
 const parseArray = (record: unknown, shardBytes: number): Omit<MlcArray, 'source'> | string => {
   const { name, dtype, format, shape, nbytes, byteOffset } = isRecord(record) ? record : {};
   if (typeof name !== 'string') return 'an array without a name';
   if (!Array.isArray(shape) || !shape.every((extent) => isSize(extent) && extent > 0))
     return `'${name}' has no shape`;
   const type = typeOf(dtype, format);
-  if (type === undefined) return `'${name}' is ${String(dtype)} as ${String(format)}, which is not known`;
+  if (type === undefined)
+    return `'${name}' has the unknown type ${String(dtype)} in the format ${String(format)}`;
   const extents = shape as number[];
   const bytes =
     extents.reduce((product, extent) => product * extent, 1) *
     (isFloatType(type) ? tensorTypes[type].blockBytes : 4);
-  if (nbytes !== bytes) return `'${name}' has ${String(nbytes)} bytes, its shape takes ${bytes}`;
+  if (nbytes !== bytes) return `'${name}' has ${String(nbytes)} bytes, but its shape needs ${bytes}`;
   if (!isSize(byteOffset) || byteOffset + bytes > shardBytes)
-    return `'${name}' at ${String(byteOffset)} leaves its shard of ${shardBytes} bytes`;
+    return `'${name}' at offset ${String(byteOffset)} does not fit into its shard of ${shardBytes} bytes`;
   return { name, type, shape: extents, offset: byteOffset };
 };
 
 const isSize = (value: unknown): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 
-/** The format says that f32 values were cut to their upper halves; of other types it says nothing. */
+/** The array type. `f32-to-bf16` means that f32 values are stored as BF16; the format of other types has no effect. */
 const typeOf = (dtype: unknown, format: unknown): MlcArray['type'] | undefined => {
   switch (dtype) {
     case 'uint32':
@@ -159,7 +160,7 @@ const openShards = async (
     if (source) opened.push(source);
     if (!source) missing.push(path);
     else if (source.sizeBytes !== bytes)
-      wrong.push(`${path} has ${source.sizeBytes} bytes, it should have ${bytes}`);
+      wrong.push(`${path} has ${source.sizeBytes} bytes, expected ${bytes}`);
     else sources.set(path, source);
   });
   if (missing.length > 0) {

@@ -8,18 +8,18 @@ import { groupWords, type Quantization } from './quantization.ts';
 import type { MlcArray } from './records.ts';
 import { blocksOfGroups } from './blocks.ts';
 
-/** A matrix or vector of MLC: one array, or quants and scales. */
+/** An MLC matrix or vector: one float array, or quants and scales. */
 export interface Stored {
   /** MLC's name without `.weight`, `.bias`, `.q_weight`. */
   readonly base: string;
   readonly kind: 'weight' | 'bias';
   readonly type: TensorType;
-  /** Of two dimensions, or of one. */
+  /** One or two dimensions. */
   readonly shape: readonly number[];
   readonly read: ReadRows;
 }
 
-/** @param problems what is wrong with arrays goes here, in words */
+/** @param problems receives a text for every invalid array */
 export const storedTensors = (
   arrays: ReadonlyMap<string, MlcArray>,
   { config, quantization }: { config: Config; quantization: Quantization },
@@ -45,8 +45,8 @@ export const storedTensors = (
 
 const plain = (array: MlcArray, base: string, kind: Stored['kind']): Stored | string => {
   const { type, shape, source, offset } = array;
-  if (base === '') return 'is neither weight nor bias';
-  if (!isFloatType(type)) return 'holds words, not weights';
+  if (base === '') return 'is neither a weight nor a bias';
+  if (!isFloatType(type)) return 'holds U32 values, not floats';
   if (shape.length > 2) return `has shape [${shape.join(', ')}], neither a vector nor a matrix`;
   const rowBytes = bytesOfRow({ type, shape });
   const read: ReadRows = (firstRow, rows, into) =>
@@ -60,20 +60,20 @@ const quantizedMatrix = (
 ): Stored | string => {
   const { base, scales, config, quantization } = context;
   const { group, name } = quantization;
-  if (!group) return `is quantised, but the model is ${name}`;
+  if (!group) return `is quantized, but the quantization is ${name}`;
   if (!scales) return 'has no scales';
   const [rows = 0, words = 0] = quants.shape;
   const columns = inputsOf(base, config);
   const groups = Math.ceil(columns / group.columns);
   const wanted = [rows, groups * groupWords];
   if (quants.type !== 'U32' || quants.shape.length !== 2 || words !== wanted[1])
-    return `must be [${wanted.join(', ')}] words, is [${quants.shape.join(', ')}]`;
+    return `must be [${wanted.join(', ')}] U32 values, got ${quants.type} [${quants.shape.join(', ')}]`;
   if (scales.shape.length !== 2 || scales.shape[0] !== rows || scales.shape[1] !== groups)
-    return `must have [${rows}, ${groups}] scales, has [${scales.shape.join(', ')}]`;
+    return `must have [${rows}, ${groups}] scales, got [${scales.shape.join(', ')}]`;
   const type = group.types[scales.type];
-  if (!type || scales.type === 'U32') return `has scales of ${scales.type}, not usual in ${name}`;
+  if (!type || scales.type === 'U32') return `has scales of type ${scales.type}, which ${name} does not use`;
   if (type !== 'MLC_Q3F16' && columns % group.columns !== 0)
-    return `has rows of ${columns} weights, no multiple of ${group.columns}`;
+    return `has rows of ${columns} weights, not a multiple of ${group.columns}`;
   const shape = [rows, columns];
   const quantBytes = words * 4;
   const scaleBytes = bytesOfRow({ type: scales.type, shape: scales.shape });

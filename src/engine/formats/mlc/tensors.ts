@@ -8,10 +8,10 @@ import { type Part, partsOf } from './names.ts';
 import type { Stored } from './stored.ts';
 
 /**
- * Everything stored as the tensors that it holds, under GGUF's names.
- * @param problems what is wrong with what is stored
- * @throws ModelFileError `unsupported_tensors` or `bad_tensors`, naming the tensors: one that is left out silently would
- *   be another model
+ * Converts stored matrices to tensors with GGUF names; a fused matrix becomes several tensors.
+ * @param problems texts about invalid arrays, which this throws together with its own
+ * @throws ModelFileError `unsupported_tensors` or `bad_tensors`, naming the tensors. A tensor must not be dropped
+ *   silently: the model would compute something else
  */
 export const presentStored = (
   all: readonly Stored[],
@@ -28,7 +28,7 @@ export const presentStored = (
     const taken = parts.reduce((sum, { rows = total }) => sum + rows, 0);
     if (taken !== total) {
       problems.push(
-        `'${stored.base}' has ${total} rows for ${parts.map((part) => part.name).join(', ')}, which have ${taken}`,
+        `'${stored.base}' has ${total} rows, but ${parts.map((part) => part.name).join(', ')} need ${taken}`,
       );
       continue;
     }
@@ -44,9 +44,9 @@ export const presentStored = (
     }
   }
   refuseTensors('unsupported_tensors', name, unknown, {
-    what: `no part of ${family.architecture}, and leaving them out would make another model`,
+    what: `unknown for the architecture ${family.architecture}; the model would be wrong without them`,
   });
-  refuseTensors('bad_tensors', name, problems, { what: 'the weights do not fit mlc-chat-config.json' });
+  refuseTensors('bad_tensors', name, problems, { what: 'the weights do not match mlc-chat-config.json' });
   for (const [vector, values] of family.vectors?.(config) ?? []) {
     const info = { name: vector, type: 'F32', shape: [values.length], offset: 0 } as const;
     tensors.set(vector, { info: { ...info, sizeBytes: values.byteLength }, read: constantRows(values) });
@@ -54,7 +54,7 @@ export const presentStored = (
   return tensors;
 };
 
-/** Rows of a matrix, elements of a vector. */
+/** Rows of a matrix, or elements of a vector. */
 const countOf = ({ shape }: Stored): number => (shape.length === 1 ? (shape[0] ?? 0) : rowsOf({ shape }));
 
 const presentPart = (
@@ -62,7 +62,7 @@ const presentPart = (
   { part, name, heads }: { part: Part; name: string; heads: number | undefined },
 ): Presented => {
   const { first, rows = countOf(stored) } = part;
-  // Norms of Gemma have the 1 in them that its architecture adds.
+  // MLC's Gemma norms already include the 1 that Hugging Face checkpoints leave out.
   if (stored.shape.length === 1) return presentVector(stored, { name, first, count: rows, heads });
   const shape = [rows, stored.shape[1] ?? 0];
   const rowBytes = bytesOfRow({ type: stored.type, shape });
@@ -78,7 +78,7 @@ const presentVector = (
   { name, first, count, heads }: { name: string; first: number; count: number; heads: number | undefined },
 ): Presented => {
   const { type } = stored;
-  if (!isFloatType(type)) throw new RangeError(`${name}: a vector is not quantised`);
+  if (!isFloatType(type)) throw new RangeError(`${name}: a vector must not be quantized`);
   return {
     info: { name, type: 'F32', shape: [count], offset: first, sizeBytes: 4 * count },
     async read(_firstRow, rows, into) {

@@ -9,7 +9,7 @@ const metadata = (config: Config, keys: Keys): void => {
   keys.entries.set('tokenizer.ggml.token_type_count', config.optional('type_vocab_size') ?? 1);
 };
 
-/** The pooler and the heads of pre-training follow what an embedding is taken from. */
+/** The pooler and the pre-training heads come after the layer that embeddings are taken from. */
 const ignored = /^(bert\.)?(pooler|cls)\.|\bembeddings\.position_ids$/;
 
 const embeddings = {
@@ -17,7 +17,7 @@ const embeddings = {
   'embeddings.token_type_embeddings': { name: 'token_types', float: true },
 } as const;
 
-/** BERT itself: bge, MiniLM, e5, gte. */
+/** BERT: bge, MiniLM, e5, gte. */
 export const bert: Family = {
   architecture: 'bert',
   defaults: { max_position_embeddings: 512, layer_norm_eps: 1e-12, type_vocab_size: 2 },
@@ -44,7 +44,7 @@ export const bert: Family = {
   },
 };
 
-/** nomic-embed-text: BERT with rotation, without biases, with a gated feed-forward. */
+/** nomic-embed-text: BERT with rotary embeddings, without biases, with a gated feed-forward. */
 export const nomicBert: Family = {
   architecture: 'nomic-bert',
   defaults: {
@@ -76,7 +76,7 @@ export const nomicBert: Family = {
     config.expect('causal', false);
     metadata(config, keys);
     writeRope(config, keys);
-    // Longer positions are possible, but not what it was trained for.
+    // Longer contexts are possible, but the model was not trained for them.
     const positions = config.number('max_position_embeddings', 'n_positions');
     keys.set('context_length', Math.min(positions, config.number('max_trained_positions')));
   },

@@ -2,10 +2,10 @@ import type { Config } from '../config.ts';
 import type { Keys } from '../keys.ts';
 import { fullRope, slidingRope } from './rope.ts';
 
-/** Rotation types that need nothing of `writeRope`: Llama 3's is a vector of divisors. */
+/** RoPE types without `rope.scaling` metadata. Llama 3's scaling is a vector of divisors instead. */
 const silentRopes: readonly unknown[] = ['default', 'llama3'];
 
-/** What nearly every architecture has, under the names of all of them. */
+/** Writes the hyperparameters that nearly every architecture has. */
 export const writeCommon = (config: Config, keys: Keys): void => {
   keys.set('block_count', config.count('num_hidden_layers', 'n_layer'));
   keys.set('context_length', config.count('max_position_embeddings', 'n_positions'));
@@ -21,7 +21,7 @@ export const writeCommon = (config: Config, keys: Keys): void => {
   keys.set('attention.value_length', headDim);
 };
 
-/** A decoder of Llama's kind: as many heads for k and v as for q unless it says otherwise, SiLU, rotation. */
+/** Writes a Llama-like decoder: SiLU, rotary embeddings, and as many k and v heads as q heads unless configured. */
 export const writeDecoder = (config: Config, keys: Keys): void => {
   config.expect('hidden_act', 'silu', 'swish');
   writeCommon(config, keys);
@@ -30,7 +30,7 @@ export const writeDecoder = (config: Config, keys: Keys): void => {
   writeRope(config, keys);
 };
 
-/** Rotation: its base, and its stretching in the types that are numbers alone. */
+/** Writes the RoPE base, and the scaling types that GGUF stores as numbers (linear and YaRN). */
 export const writeRope = (config: Config, keys: Keys): void => {
   const rope = fullRope(config);
   keys.float('rope.freq_base', rope.optional('rope_theta'));
@@ -62,14 +62,14 @@ const writeYarn = (config: Config, rope: Config, keys: Keys): void => {
     rope.refuse('mscale and mscale_all_dim are not supported (supported: attention_factor)');
 };
 
-/** No head is wider: what a configuration may say before it is held against the weights. */
+/** Upper limit of a configured head width, before it is compared with the weights. */
 export const mostHeadDim = 1 << 16;
 
-/** Width of a head: named, or the model's width shared out. */
+/** The width of a head: `head_dim`, or `hidden_size` divided by the number of heads. */
 export const headDimOf = (config: Config): number =>
   config.optional('head_dim') ?? config.number('hidden_size') / config.number('num_attention_heads');
 
-/** Tokens that attention slides over; undefined where no text is long enough to tell. */
+/** The sliding window in tokens; undefined when the context is not longer than the window. */
 export const windowOf = (config: Config): number | undefined => {
   const window = config.optionalCount('sliding_window');
   return window === undefined || window >= config.number('max_position_embeddings') ? undefined : window;

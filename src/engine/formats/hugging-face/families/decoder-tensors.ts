@@ -1,4 +1,4 @@
-/** The tensors of a decoder with the layer of Llama: two norms, separate q, k and v, gate and up. */
+/** The tensors of a decoder with Llama's layer: two norms, separate q, k and v, separate gate and up. */
 export const decoderTensors = {
   embed_tokens: 'token_embd',
   norm: 'output_norm',
@@ -14,7 +14,7 @@ export const decoderTensors = {
   'layers.#.mlp.down_proj': 'blk.#.ffn_down',
 } as const;
 
-/** Norms of q and k, a head at a time. */
+/** Norms of q and k for each head. */
 export const headNorms = {
   'layers.#.self_attn.q_norm': 'blk.#.attn_q_norm',
   'layers.#.self_attn.k_norm': 'blk.#.attn_k_norm',
@@ -22,7 +22,7 @@ export const headNorms = {
 
 export const decoderPrefixes = ['model.'] as const;
 
-/** Of the text half of a model that also sees, as versions of transformers have called it. */
+/** Prefixes of the text model of a multimodal model, in several versions of transformers. */
 export const seeingPrefixes = [
   'model.language_model.',
   'language_model.model.',

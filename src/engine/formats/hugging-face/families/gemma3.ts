@@ -4,10 +4,10 @@ import type { Keys } from '../keys.ts';
 import { writeCommon, writeRope } from './common.ts';
 import { decoderTensors, seeingPrefixes } from './decoder-tensors.ts';
 
-/** Five layers with a window, one without; GGUF takes that as known. */
+/** Five sliding-window layers, then one with full attention. GGUF has no key for this period. */
 const slidingPeriod = 6;
 
-/** Gemma's RMSNorm multiplies by one more than what it stores. */
+/** Gemma's RMSNorm multiplies by 1 + the stored weight. */
 const norm = (name: string): Target => ({ name, plus: 1 });
 
 const tensors = {
@@ -37,14 +37,14 @@ const metadata = (config: Config, keys: Keys): void => {
   config.expect('attn_logit_softcapping');
   writeCommon(config, keys);
   writeRope(config, keys);
-  // Attention is scaled by the width of a head, but for the 27B model.
+  // Attention is scaled by the head width in all models but the 27B one.
   const scaledBy = config.number('query_pre_attn_scalar');
   if (scaledBy !== config.number('head_dim')) keys.float('attention.scale', 1 / Math.sqrt(scaledBy));
   keys.float('final_logit_softcapping', config.optional('final_logit_softcapping'));
   keys.set('attention.sliding_window', config.count('sliding_window'));
 };
 
-/** Gemma 3, also the text half of those that see. */
+/** Gemma 3, and the text model of its multimodal variants. */
 export const gemma3: Family = {
   architecture: 'gemma3',
   defaults: {
@@ -73,7 +73,7 @@ export const gemma3: Family = {
   },
 };
 
-/** EmbeddingGemma: sees the whole text, pools, and sends the result through dense layers. */
+/** EmbeddingGemma: bidirectional attention, pooling, then dense layers. */
 export const gemmaEmbedding: Family = {
   ...gemma3,
   architecture: 'gemma-embedding',

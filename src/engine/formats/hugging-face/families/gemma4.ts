@@ -8,7 +8,7 @@ import { kindsOfLayers, layersOf } from './layer-kinds.ts';
 
 const sliding = 'sliding_attention';
 const full = 'full_attention';
-/** Where nothing else is said, every sixth layer sees everything; the last one always does. */
+/** By default every sixth layer has full attention. The last layer always has. */
 const period = 6;
 
 const slidingLayers = (config: Config): readonly boolean[] => {
@@ -25,7 +25,7 @@ const ropeDefaults: Readonly<Record<string, Json>> = {
   [full]: { rope_type: 'proportional', partial_rotary_factor: 0.25, rope_theta: 1_000_000 },
 };
 
-/** `rope_parameters` of one kind of layer. */
+/** The `rope_parameters` of one layer kind. */
 const ropeOf = (config: Config, kind: string): Config => {
   const all = config.object('rope_parameters');
   const given = all ? all[kind] : ropeDefaults[kind];
@@ -44,10 +44,10 @@ const writeRopes = (config: Config, keys: Keys): void => {
   keys.float('rope.freq_base_swa', near.number('rope_theta'));
 };
 
-/** No turn at all, as a divisor of a frequency. */
+/** A frequency divisor that disables the rotation. */
 const still = 1e30;
 
-/** Divisors of the frequencies of layers that see everything: a part of the pairs turns, the others stand still. */
+/** Frequency divisors of the layers with full attention: only a fraction of the pairs is rotated. */
 const ropeFreqs = (config: Config): Float32Array => {
   const pairs = Math.trunc(config.count('global_head_dim') / 2);
   const part = ropeOf(config, full).number('partial_rotary_factor');
@@ -58,7 +58,7 @@ const writeLayers = (config: Config, keys: Keys): void => {
   const layers = layersOf(config);
   const shared = config.optional('num_kv_shared_layers') ?? 0;
   if (!Number.isSafeInteger(shared) || shared < 0 || shared >= layers) {
-    config.refuse(`num_kv_shared_layers must be a whole number below ${layers}, got ${shared}`);
+    config.refuse(`num_kv_shared_layers must be a whole number >= 0 and below ${layers}, got ${shared}`);
   }
   keys.set('attention.shared_kv_layers', shared);
   const slides = slidingLayers(config);
@@ -73,7 +73,7 @@ const writeLayers = (config: Config, keys: Keys): void => {
 const metadata = (config: Config, keys: Keys): void => {
   config.expect('hidden_activation', 'gelu_pytorch_tanh');
   config.expect('attention_bias', false);
-  // Only what is seen is read in both directions.
+  // Only image tokens have bidirectional attention.
   config.expect('use_bidirectional_attention', 'vision');
   config.expect('enable_moe_block', false);
   config.expect('attention_k_eq_v', false);
@@ -91,7 +91,7 @@ const metadata = (config: Config, keys: Keys): void => {
   keys.float('final_logit_softcapping', config.optional('final_logit_softcapping'));
 };
 
-/** Gemma 4, also the text half of those that see and hear. */
+/** Gemma 4, and the text model of its multimodal variants. */
 export const gemma4: Family = {
   architecture: 'gemma4',
   defaults: {

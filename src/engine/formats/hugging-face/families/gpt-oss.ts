@@ -5,18 +5,20 @@ import { decoderPrefixes, decoderTensors } from './decoder-tensors.ts';
 import { writeExperts } from './experts.ts';
 import { fullRope } from './rope.ts';
 
-/** GGUF takes it as known that every other layer slides, the first one too. */
+/** Checks that layers alternate, starting with a sliding window. GGUF has no key for this order. */
 const checkLayers = (config: Config): void => {
   const kinds = config.get('layer_types');
   if (kinds === undefined) return;
   const wanted = (layer: number) => (layer % 2 === 0 ? 'sliding_attention' : 'full_attention');
   if (Array.isArray(kinds) && kinds.every((kind, layer) => kind === wanted(layer))) return;
-  config.refuse('layer_types must be sliding_attention and full_attention in turns');
+  config.refuse(
+    'layer_types must alternate between sliding_attention and full_attention, sliding_attention first',
+  );
 };
 
 const { 'layers.#.post_attention_layernorm': _, ...shared } = decoderTensors;
 
-/** OpenAI's gpt-oss, its experts in MXFP4 as published or in plain numbers. */
+/** OpenAI's gpt-oss, with experts in MXFP4 (as published) or as floats. */
 export const gptOss: Family = {
   architecture: 'gpt-oss',
   defaults: {
@@ -41,12 +43,12 @@ export const gptOss: Family = {
   experts: { at: 'layers.#.mlp.experts.', gateUp: 'turns', columnsFirst: true },
   metadata(config, keys) {
     checkLayers(config);
-    // No key of GGUF: what the activation is clamped at is known of the architecture.
+    // GGUF has no key for the clamp of the activation; the architecture implies it.
     config.expect('swiglu_limit', 7);
     config.expect('attention_bias', true);
     writeDecoder(config, keys);
     if (!config.object('rope_scaling', 'rope_parameters')) config.refuse('rope_scaling is missing');
-    // GGUF files of this architecture that say nothing mean the opposite.
+    // The transformers default is true, but a GGUF file of this architecture without the key means false.
     const rope = fullRope(config);
     if (rope.get('rope_type', 'type') === 'yarn' && rope.get('truncate') === undefined)
       keys.set('rope.scaling.yarn_truncate', true);

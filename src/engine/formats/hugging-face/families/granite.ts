@@ -3,7 +3,7 @@ import type { Family } from '../family.ts';
 import { decoderPrefixes } from './decoder-tensors.ts';
 import { pairedTensors, ropeFreqs, writeLlama } from './llama.ts';
 
-/** Granite knows no head width of its own. */
+/** The head width. Granite has no separate `head_dim`. */
 const headDimOf = (config: Config): number =>
   config.number('hidden_size') / config.number('num_attention_heads');
 

@@ -5,7 +5,7 @@ import { writeCommon, writeRope } from './common.ts';
 import { decoderPrefixes } from './decoder-tensors.ts';
 import { kindsOfLayers, layersOf } from './layer-kinds.ts';
 
-/** Which layers attend: those listed, by kind or by number; all where nothing says so. */
+/** Which layers have attention, by `layer_types` or `full_attn_idxs`; all when neither is set. */
 const attendingLayers = (config: Config): readonly boolean[] => {
   const kinds = kindsOfLayers(config, ['conv', 'full_attention']);
   if (kinds) return kinds.map((kind) => kind === 'full_attention');
@@ -20,7 +20,10 @@ const attendingLayers = (config: Config): readonly boolean[] => {
   return layers.map((layer) => listed.includes(layer));
 };
 
-/** Two thirds of what is named, times a factor, up to a whole multiple, unless told not to. */
+/**
+ * The feed-forward width: two thirds of the configured width, times a factor, rounded up to a multiple; the configured
+ * width itself when `block_auto_adjust_ff_dim` is false.
+ */
 const feedForwardOf = (config: Config): number => {
   const named = config.count('block_ff_dim', 'intermediate_size');
   if (config.get('block_auto_adjust_ff_dim') === false) return named;
@@ -47,7 +50,7 @@ const metadata = (config: Config, keys: Keys): void => {
   keys.set('vocab_size', config.count('vocab_size'));
 };
 
-/** LFM2: a short convolution over time in most layers, attention in the others. */
+/** LFM2: a short convolution in most layers, attention in the others. */
 export const lfm2: Family = {
   architecture: 'lfm2',
   defaults: {

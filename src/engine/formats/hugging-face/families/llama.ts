@@ -5,7 +5,7 @@ import { headDimOf, mostHeadDim, windowOf, writeDecoder } from './common.ts';
 import { decoderPrefixes, decoderTensors } from './decoder-tensors.ts';
 import { llama3Divisors } from './rope.ts';
 
-/** GGUF's llama rotates neighbours: rows of q and k change places. */
+/** GGUF's llama rotates adjacent rows, so the rows of q and k are interleaved. */
 export const pairedTensors: Readonly<Record<string, string | Target>> = {
   ...decoderTensors,
   'layers.#.self_attn.q_proj': { name: 'blk.#.attn_q', pairUp: ['num_attention_heads'] },
@@ -15,7 +15,7 @@ export const pairedTensors: Readonly<Record<string, string | Target>> = {
   },
 };
 
-/** What Llama and its relatives write. */
+/** Writes the metadata of Llama and similar models. */
 export const writeLlama = (config: Config, keys: Keys, headDim: number): void => {
   if (headDim > mostHeadDim)
     config.refuse(
@@ -51,7 +51,7 @@ export const llama: Family = {
   vectors: (config) => ropeFreqs(config, headDimOf(config)),
 };
 
-/** Slides in all layers unless `sliding_window` is null; llama.cpp's converter loses that. */
+/** Every layer has a sliding window unless `sliding_window` is null. llama.cpp's converter drops the window. */
 export const mistral: Family = {
   ...llama,
   defaults: {

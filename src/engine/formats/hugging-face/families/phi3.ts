@@ -4,7 +4,7 @@ import { writeCommon } from './common.ts';
 import { decoderPrefixes } from './decoder-tensors.ts';
 import { fullRope } from './rope.ts';
 
-/** Types that are LongRoPE under older names. */
+/** Names of LongRoPE, including older ones. */
 const longRopes: readonly unknown[] = ['longrope', 'su', 'yarn'];
 
 const trainedContext = (config: Config): number => config.count('original_max_position_embeddings');
@@ -14,7 +14,10 @@ const rotatedOf = (config: Config): number => {
   return Math.floor(Math.floor(part * config.number('hidden_size')) / config.number('num_attention_heads'));
 };
 
-/** Divisors of LongRoPE, for texts longer and shorter than what the model first learnt; undefined without it. */
+/**
+ * Frequency divisors of LongRoPE, for texts longer and shorter than the original training context; undefined without
+ * LongRoPE.
+ */
 const longFactors = (config: Config): { long: Float32Array; short: Float32Array } | undefined => {
   const rope = fullRope(config);
   const type = rope.get('rope_type', 'type');
@@ -30,13 +33,13 @@ const longFactors = (config: Config): { long: Float32Array; short: Float32Array 
       return new Float32Array(values);
     }
     const came = Array.isArray(values) ? `${values.length}` : (JSON.stringify(values) ?? 'nothing');
-    config.refuse(`rope_scaling.${key} must be ${count} numbers, got ${came}`);
+    config.refuse(`rope_scaling.${key} must be an array of ${count} numbers, got ${came}`);
     return new Float32Array(0);
   };
   return { long: factors('long_factor'), short: factors('short_factor') };
 };
 
-/** Attention is sharpened by as much as the context was stretched. */
+/** The attention factor of LongRoPE, which grows with the extension of the context. */
 const attentionFactor = (config: Config): number => {
   const stretch = config.count('max_position_embeddings') / trainedContext(config);
   return stretch > 1 ? Math.sqrt(1 + Math.log(stretch) / Math.log(trainedContext(config))) : 1;
@@ -73,7 +76,7 @@ export const phi3: Family = {
     keys.float('rope.freq_base', fullRope(config).number('rope_theta'));
     keys.set('rope.dimension_count', rotatedOf(config));
     keys.set('rope.scaling.original_context_length', trainedContext(config));
-    // 0 tells Phi-4 from those with a window.
+    // 0 means no window, which distinguishes Phi-4 from models with one.
     keys.set('attention.sliding_window', config.optional('sliding_window') ?? 0);
     if (longFactors(config)) keys.float('rope.scaling.attn_factor', attentionFactor(config));
   },

@@ -16,7 +16,7 @@ const defaults = {
   tie_word_embeddings: false,
 };
 
-/** Which layers slide where sliding is switched on: those listed, or all but the first ones. */
+/** Which layers have a sliding window when it is enabled: those in `layer_types`, or all from `max_window_layers`. */
 const slidingLayers = (config: Config): boolean[] => {
   const kinds = kindsOfLayers(config, ['sliding_attention', 'full_attention']);
   if (kinds) return kinds.map((kind) => kind === 'sliding_attention');
@@ -24,7 +24,7 @@ const slidingLayers = (config: Config): boolean[] => {
   return Array.from({ length: layersOf(config) }, (_, layer) => layer >= first);
 };
 
-/** llama.cpp's converter loses the window; here it is written as for models whose layers take turns. */
+/** llama.cpp's converter drops the window. This writes it with the keys of models with alternating layers. */
 const writeQwen = (config: Config, keys: Keys, slides: (config: Config) => boolean[]): void => {
   writeDecoder(config, keys);
   const window = config.get('use_sliding_window') === true ? windowOf(config) : undefined;
@@ -51,7 +51,7 @@ export const qwen3: Family = {
   metadata,
 };
 
-/** Experts in all layers; where it slides, it does so in all of them. */
+/** Experts in all layers; a sliding window, when enabled, in all layers too. */
 export const qwen3moe: Family = {
   architecture: 'qwen3moe',
   defaults: {
@@ -77,7 +77,7 @@ export const qwen3moe: Family = {
     }
     writeQwen(config, keys, () => Array.from({ length: layersOf(config) }, () => true));
     writeExperts(config, keys, config.count('moe_intermediate_size'));
-    // Shares that sum to 1 are what GGUF takes as known.
+    // GGUF implies that expert weights are normalized to a sum of 1.
     if (config.get('norm_topk_prob') !== true) keys.set('expert_weights_norm', false);
   },
 };

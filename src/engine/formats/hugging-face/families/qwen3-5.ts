@@ -7,7 +7,7 @@ import { headDimOf, writeDecoder } from './common.ts';
 import { decoderTensors, headNorms, seeingPrefixes } from './decoder-tensors.ts';
 import { kindsOfLayers, layersOf } from './layer-kinds.ts';
 
-/** Norms multiply by one more than what is stored, but for those of states. */
+/** Norms multiply by 1 + the stored weight, except the norms of linear attention. */
 const norm = (name: string): Target => ({ name, plus: 1 });
 
 interface LinearHeads {
@@ -25,8 +25,9 @@ const linearHeads = (config: Config): LinearHeads => ({
 });
 
 /**
- * Heads of values lie by the head of keys that they share; GGUF has the first of every head of keys, then the second.
- * @param before how many rows or columns the heads of keys and queries take
+ * The order of value heads. A checkpoint groups them by the key head that they share; GGUF stores the first value head
+ * of every key head, then the second, and so on.
+ * @param rowsBefore rows or columns of the query and key heads, which come first
  */
 const valueHeads =
   (
@@ -47,7 +48,7 @@ const queriesAndKeys = (heads: LinearHeads) => 2 * heads.keys * heads.keyDim;
 const valueRows = (name: string): Target => ({ name, turns: valueHeads('rows', valueDim) });
 const headRows = (name: string): Target => ({ name, turns: valueHeads('rows', one) });
 
-/** The same in every layer where nothing else is said: the last of so many attends, the others keep states. */
+/** By default every fourth layer has full attention and the others have linear attention. */
 const period = 4;
 
 const recurrentLayers = (config: Config): readonly boolean[] => {
@@ -57,7 +58,7 @@ const recurrentLayers = (config: Config): readonly boolean[] => {
   return Array.from({ length: layersOf(config) }, (_, layer) => (layer + 1) % every !== 0);
 };
 
-/** How many elements of a position's four numbers (time, height, width, none) turn; the same number for text. */
+/** Rotary pairs for each of the four position components (time, height, width, none), which are equal for text. */
 const sectionsOf = (given: unknown): Int32Array => {
   const sections = new Int32Array(4);
   sections.set(Array.isArray(given) ? given.slice(0, 4).map(Number) : [11, 11, 10]);
@@ -90,7 +91,9 @@ const metadata = (config: Config, keys: Keys): void => {
   keys.set('full_attention_interval', config.optionalCount('full_attention_interval') ?? period);
 };
 
-/** Qwen3.5, also the text half of those that see: gated states in most layers, gated attention in the others. */
+/**
+ * Qwen3.5 and the text model of its multimodal variants: gated linear attention in most layers, else full attention.
+ */
 export const qwen3_5: Family = {
   architecture: 'qwen35',
   defaults: {
@@ -112,7 +115,7 @@ export const qwen3_5: Family = {
     linear_num_value_heads: 32,
   },
   prefixes: seeingPrefixes,
-  // What sees, and the layers that guess further tokens.
+  // The vision tower and the multi-token prediction layers.
   ignored: /^(model\.)?(visual|vision_tower|mtp)\./,
   tensors: {
     ...decoderTensors,

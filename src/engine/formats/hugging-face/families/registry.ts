@@ -15,11 +15,11 @@ import { smollm3 } from './smollm3.ts';
 
 interface Entry {
   readonly family: Family;
-  /** `architectures[0]`; the first is what a configuration without any means. */
+  /** Values of `architectures[0]`. The first is the default of a configuration without `architectures`. */
   readonly classes: readonly [string, ...string[]];
 }
 
-/** `model_type` of config.json to what it means. */
+/** Families by the `model_type` of config.json. */
 const registry: Readonly<Record<string, readonly Entry[]>> = {
   llama: [{ family: llama, classes: ['LlamaForCausalLM', 'LlamaModel'] }],
   mistral: [{ family: mistral, classes: ['MistralForCausalLM', 'MistralModel'] }],
@@ -44,7 +44,7 @@ const registry: Readonly<Record<string, readonly Entry[]>> = {
   nomic_bert: [{ family: nomicBert, classes: ['NomicBertModel'] }],
 };
 
-/** @throws ModelFileError `unsupported_architecture` listing what is supported */
+/** @throws ModelFileError `unsupported_architecture`; the message lists the supported values */
 export const familyOf = (name: string, config: Json): Family => {
   const type = String(config.model_type);
   const entries = Object.hasOwn(registry, type) ? registry[type] : undefined;

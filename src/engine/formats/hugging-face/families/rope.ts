@@ -2,8 +2,8 @@ import { isRecord, type Json } from '../../../../util/json.ts';
 import type { Config } from '../config.ts';
 
 /**
- * Rotation of the layers with full attention. Old configurations have `rope_theta` and `rope_scaling`, newer ones
- * `rope_parameters`, one for all layers or one for each kind.
+ * RoPE parameters of the layers with full attention. Old configurations have `rope_theta` and `rope_scaling`; newer
+ * ones have `rope_parameters`, either for all layers or for each layer kind.
  */
 export const fullRope = (config: Config): Config => {
   const all = config.object('rope_scaling', 'rope_parameters') ?? {};
@@ -11,7 +11,7 @@ export const fullRope = (config: Config): Config => {
   return config.within('rope_scaling', { rope_theta: config.get('rope_theta', 'rotary_emb_base'), ...own });
 };
 
-/** Of the layers with sliding attention; undefined where they turn like the others. */
+/** RoPE parameters of the layers with a sliding window; undefined when they equal those of the other layers. */
 export const slidingRope = (config: Config): Config | undefined => {
   const all = config.object('rope_scaling', 'rope_parameters') ?? {};
   const own = byKind(all) && isRecord(all.sliding_attention) ? all.sliding_attention : {};
@@ -23,8 +23,8 @@ export const slidingRope = (config: Config): Config | undefined => {
 const byKind = (all: Json): boolean => 'full_attention' in all || 'sliding_attention' in all;
 
 /**
- * Llama 3's stretching as divisors of the frequencies, [headDim / 2]: long waves by the whole factor, short ones not
- * at all, those between by degrees. Undefined for any other type.
+ * Llama 3's RoPE scaling as frequency divisors, [headDim / 2]: long wavelengths are divided by `factor`, short ones by
+ * 1, those between are interpolated. Undefined for any other RoPE type.
  */
 export const llama3Divisors = (config: Config, headDim: number): Float32Array | undefined => {
   const rope = fullRope(config);

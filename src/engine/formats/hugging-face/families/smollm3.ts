@@ -3,7 +3,7 @@ import { headDimOf } from './common.ts';
 import { decoderPrefixes } from './decoder-tensors.ts';
 import { pairedTensors, ropeFreqs, writeLlama } from './llama.ts';
 
-/** Every fourth layer does not rotate; GGUF takes that as known. */
+/** Every fourth layer has no rotary embedding. GGUF has no key for this interval. */
 const unrotatedEvery = 4;
 
 export const smollm3: Family = {
@@ -26,7 +26,7 @@ export const smollm3: Family = {
       !Array.isArray(rotates) ||
       rotates.some((one, layer) => Boolean(one) !== (layer + 1) % unrotatedEvery > 0)
     ) {
-      config.refuse(`no_rope_layers must leave out every ${unrotatedEvery}th layer and no other`);
+      config.refuse(`no_rope_layers must disable every ${unrotatedEvery}th layer and no other`);
     }
     writeLlama(config, keys, headDimOf(config));
   },
