@@ -377,7 +377,7 @@ describe('tasks of a gateway', () => {
   it.each([
     [401, 'refused the key'],
     [403, 'refused the key'],
-    [402, 'wants to be paid'],
+    [402, 'requires payment'],
     [404, "has no model 'scripted'"],
     [400, 'failed (400). It says: your key (key) is odd'],
     [500, 'failed (500)'],

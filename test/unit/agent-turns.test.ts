@@ -399,7 +399,7 @@ describe('the ends of the turn loop', () => {
     expect(await world.run()).toMatchObject({ kind: 'answer', text: 'short' });
     expect(world.planner.requests[1]?.messages.at(-1)?.content).toContain('cut off');
     const always = turnWorld({ steps: [cut] });
-    expect(aborted(await always.run())).toEqual(['error', expect.stringContaining('3 unfit answers')]);
+    expect(aborted(await always.run())).toEqual(['error', expect.stringContaining('3 unusable answers')]);
   });
 
   it('makes room where the conversation grew too long, oldest results first', async () => {
