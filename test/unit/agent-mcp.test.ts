@@ -239,7 +239,7 @@ describe('a server over stdio', () => {
     );
     await until(() => notices.filter((notice) => notice.includes('connected')).length === 2);
     expect(notices[1]).toBe(
-      "MCP server 'notes': it ended (exit code 3): I was told to go, ***; it is tried again",
+      "MCP server 'notes': it ended (exit code 3): I was told to go, ***; retrying",
     );
     expect(exit.unavailable?.()).toBeUndefined();
     expect(await applied(changing(servers, 'mcp_notes_structured'))).toMatchObject({ ok: true });
@@ -259,10 +259,10 @@ describe('a server over stdio', () => {
 
   test.each([
     ['die', 'it ended (exit code 3): no database at /x'],
-    ['garbage', 'it prints what is no message of the protocol to its standard output'],
+    ['garbage', 'it prints text that is not a protocol message to its standard output'],
     ['endless', 'it sent a message of more than 8388608 bytes'],
     ['silent', 'it did not answer within 1 s'],
-  ])('%s: its pinned tools stay, unavailable with the reason, and it is tried again', async (mode, why) => {
+  ])('%s: its pinned tools stay listed as unavailable with the reason, and the connection is retried', async (mode, why) => {
     const pin = `sha256:${'0'.repeat(64)}`;
     const { servers, notices } = await started(
       childConfig(mode, { pins: { read_note: pin }, timeoutMs: mode === 'silent' ? 1000 : 120_000 }),
@@ -276,7 +276,7 @@ describe('a server over stdio', () => {
     const refused = await tool.apply(staged, never).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(AgentError);
     expect(refused).toMatchObject({ kind: 'unavailable', code: 'tool_unavailable' });
-    expect(notices).toEqual([`MCP server 'notes': ${why}; it is tried again`]);
+    expect(notices).toEqual([`MCP server 'notes': ${why}; retrying`]);
   });
 
   test('a program that is not there is told', async () => {

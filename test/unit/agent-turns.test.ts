@@ -423,7 +423,7 @@ describe('the ends of the turn loop', () => {
     const never = turnWorld({ steps: [calls('big', { n: 1 }), full(1)], tools: [big] });
     expect(aborted(await never.run())).toEqual([
       'error',
-      expect.stringMatching(/with what its tool says of itself, does not fit the context.*grant fewer tools/),
+      expect.stringMatching(/with the description of its tool, does not fit the context.*grant fewer tools/),
     ]);
   });
 

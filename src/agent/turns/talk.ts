@@ -156,5 +156,5 @@ const tooLong = (tools: number) =>
     'error',
     tools === 0
       ? 'The conversation does not fit the context of the model: give it less to read, or the agent fewer tools.'
-      : `The conversation, with what its ${tools === 1 ? 'tool says of itself' : `${tools} tools say of themselves`}, does not fit the context of the model: grant fewer tools, give it less to read, or start the host with a model of a larger context.`,
+      : `The conversation, with the ${tools === 1 ? 'description of its tool' : `descriptions of its ${tools} tools`}, does not fit the context of the model: grant fewer tools, give it less to read, or start the host with a model of a larger context.`,
   );
