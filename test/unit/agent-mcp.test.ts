@@ -238,9 +238,7 @@ describe('a server over stdio', () => {
       'it ended (exit code 3): I was told to go, ***. Whether it was done is not known.',
     );
     await until(() => notices.filter((notice) => notice.includes('connected')).length === 2);
-    expect(notices[1]).toBe(
-      "MCP server 'notes': it ended (exit code 3): I was told to go, ***; retrying",
-    );
+    expect(notices[1]).toBe("MCP server 'notes': it ended (exit code 3): I was told to go, ***; retrying");
     expect(exit.unavailable?.()).toBeUndefined();
     expect(await applied(changing(servers, 'mcp_notes_structured'))).toMatchObject({ ok: true });
   });
@@ -262,22 +260,25 @@ describe('a server over stdio', () => {
     ['garbage', 'it prints text that is not a protocol message to its standard output'],
     ['endless', 'it sent a message of more than 8388608 bytes'],
     ['silent', 'it did not answer within 1 s'],
-  ])('%s: its pinned tools stay listed as unavailable with the reason, and the connection is retried', async (mode, why) => {
-    const pin = `sha256:${'0'.repeat(64)}`;
-    const { servers, notices } = await started(
-      childConfig(mode, { pins: { read_note: pin }, timeoutMs: mode === 'silent' ? 1000 : 120_000 }),
-    );
-    expect(servers.tools()).toHaveLength(1);
-    const tool = changing(servers, 'mcp_notes_read_note');
-    expect(tool.pin).toBe(pin);
-    expect(tool.unavailable?.()).toBe(`The MCP server 'notes' cannot be used at the moment: ${why}.`);
-    expect(await tool.propose({}, context())).toMatchObject({ ok: false });
-    const staged = { server: 'notes', tool: 'read_note', arguments: {}, pin };
-    const refused = await tool.apply(staged, never).catch((error: unknown) => error);
-    expect(refused).toBeInstanceOf(AgentError);
-    expect(refused).toMatchObject({ kind: 'unavailable', code: 'tool_unavailable' });
-    expect(notices).toEqual([`MCP server 'notes': ${why}; retrying`]);
-  });
+  ])(
+    '%s: its pinned tools stay listed as unavailable with the reason, and the connection is retried',
+    async (mode, why) => {
+      const pin = `sha256:${'0'.repeat(64)}`;
+      const { servers, notices } = await started(
+        childConfig(mode, { pins: { read_note: pin }, timeoutMs: mode === 'silent' ? 1000 : 120_000 }),
+      );
+      expect(servers.tools()).toHaveLength(1);
+      const tool = changing(servers, 'mcp_notes_read_note');
+      expect(tool.pin).toBe(pin);
+      expect(tool.unavailable?.()).toBe(`The MCP server 'notes' cannot be used at the moment: ${why}.`);
+      expect(await tool.propose({}, context())).toMatchObject({ ok: false });
+      const staged = { server: 'notes', tool: 'read_note', arguments: {}, pin };
+      const refused = await tool.apply(staged, never).catch((error: unknown) => error);
+      expect(refused).toBeInstanceOf(AgentError);
+      expect(refused).toMatchObject({ kind: 'unavailable', code: 'tool_unavailable' });
+      expect(notices).toEqual([`MCP server 'notes': ${why}; retrying`]);
+    },
+  );
 
   test('a program that is not there is told', async () => {
     const config = childConfig('serve');

@@ -35,13 +35,13 @@ describe('what a person reads before saying yes', () => {
     const content = 'safe\rrm -rf\u001b[2K\u202e\u2028\n';
     const proposal = await world.proposed('fs_write', { path: 'a', content });
     expect(proposal.summary).toContain(
-      'Take care: it adds characters that are not seen (U+000D, U+001B, U+202E, U+2028).',
+      'Warning: it adds invisible characters (U+000D, U+001B, U+202E, U+2028).',
     );
     // The diff stays exact.
     expect(proposal.diff).toContain(`+${content}`);
     await writeFile(join(world.granted, 'b'), content);
     const edits = [{ old_text: 'safe', new_text: 'fine' }];
-    expect((await world.proposed('fs_edit', { path: 'b', edits })).summary).not.toContain('Take care');
+    expect((await world.proposed('fs_edit', { path: 'b', edits })).summary).not.toContain('Warning');
   });
 
   it('is warned of no more than that', () => {

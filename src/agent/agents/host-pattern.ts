@@ -25,7 +25,8 @@ export function hostPattern(text: string): HostPattern | { readonly fault: strin
   const canonical = canonicalHost(name);
   if (canonical === undefined) return { fault: expected };
   if (canonical !== name) return { fault: `${expected}: write '${name}' as '${canonical}'` };
-  if (below && isAddress(name)) return { fault: 'a numeric address has no subdomains: use it without the wildcard' };
+  if (below && isAddress(name))
+    return { fault: 'a numeric address has no subdomains: use it without the wildcard' };
   return { kind: below ? 'below' : 'exact', name, port };
 }
 const expected = "expected a host name, '*.domain' or 'host:port'";

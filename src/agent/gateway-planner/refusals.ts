@@ -63,16 +63,16 @@ export function refusal(status: number, body: string, model: string, key: string
         `The gateway has no model '${model}'.${own}`,
       );
     case 402:
-      return new AgentError('unavailable', 'gateway_payment_required', `The gateway requires payment (402).${own}`);
+      return new AgentError(
+        'unavailable',
+        'gateway_payment_required',
+        `The gateway requires payment (402).${own}`,
+      );
     case 429:
     case 502:
     case 503:
     case 529:
-      return new AgentError(
-        'too_many',
-        'gateway_busy',
-        `The gateway is busy (${status}).${own}`,
-      );
+      return new AgentError('too_many', 'gateway_busy', `The gateway is busy (${status}).${own}`);
     default:
       return new AgentError('unavailable', 'gateway_failed', `The gateway failed (${status}).${own}`);
   }

@@ -82,7 +82,8 @@ export class ExternalSessions implements LiveRows {
     const id = (await this.#renewed(request, hash, by)) ?? (await this.#arrive(request, hash, by));
     // Another request registered the same key at the same time.
     const settled = id ?? (await this.#renewed(request, hash, by));
-    if (settled === undefined) throw new Error(`${store.endpointId}: the session of a colliding key does not exist`);
+    if (settled === undefined)
+      throw new Error(`${store.endpointId}: the session of a colliding key does not exist`);
     this.#pulses.beat(settled);
     return { id: settled, secret, heartbeat_secs: heartbeatSecs };
   }

@@ -58,7 +58,9 @@ export type AgentSampling = z.infer<typeof agentSampling>;
 export const agentLimits = z
   .object({
     max_turns: whole(1, 1000).optional().describe('Maximum answers of the model; default 16.'),
-    max_tokens: whole(1, 10_000_000).optional().describe('Maximum completion tokens of all answers together.'),
+    max_tokens: whole(1, 10_000_000)
+      .optional()
+      .describe('Maximum completion tokens of all answers together.'),
     timeout_secs: number(0.1, 86_400).optional().describe('Wall time; default 600.'),
   })
   .meta({ id: 'AgentLimits' });

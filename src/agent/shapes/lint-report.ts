@@ -18,7 +18,9 @@ export const consent = z
     write: globs,
     network: globs,
     models: globs,
-    workspace: text.optional().describe("Name of the input that holds the workspace folder; '.' in paths stands for it."),
+    workspace: text
+      .optional()
+      .describe("Name of the input that holds the workspace folder; '.' in paths stands for it."),
     schedule: z.object({ cron: text, tz: text, next: text.optional().describe('RFC 3339, UTC.') }).nullable(),
     destructive: z
       .array(

@@ -40,7 +40,9 @@ export const runDetail = z
     gate: z
       .looseObject({ step: text.optional() })
       .optional()
-      .describe('The gate that a suspended run waits at. An input gate includes the schema that resume must fit.'),
+      .describe(
+        'The gate that a suspended run waits at. An input gate includes the schema that resume must fit.',
+      ),
     cancellable: z.boolean(),
     route: route.optional(),
     tokens: tokenCounts.optional(),

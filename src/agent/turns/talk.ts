@@ -122,7 +122,10 @@ export class Talk {
   #again(text: string, why: string): readonly PlannerCall[] {
     this.#unfit += 1;
     if (this.#unfit >= mostUnfit)
-      throw new Abortion('error', `The model gave ${mostUnfit} unusable answers in a row. The last one: ${why}`);
+      throw new Abortion(
+        'error',
+        `The model gave ${mostUnfit} unusable answers in a row. The last one: ${why}`,
+      );
     this.#conversation.said(beginning(text), []);
     this.#conversation.told(why);
     this.#options.telling.told(this.#conversation.messages.slice(-1));

@@ -169,7 +169,11 @@ export class RunControl {
     const { holder } = slot;
     if (holder !== undefined || !slot.tryTake(row.id)) throw inFlight(holder ?? '');
     if (!(await this.#runner.goOn(row, opening, act)))
-      throw wrongState(row.id, this.#stateOf(await this.#ours(row.id)), 'it has left its gate in the meantime');
+      throw wrongState(
+        row.id,
+        this.#stateOf(await this.#ours(row.id)),
+        'it has left its gate in the meantime',
+      );
   }
 
   #stateOf({ state, waiting_on }: RunRow): string {
@@ -226,6 +230,8 @@ function whatEnds({ id, state, waiting_on, gate }: RunRow): string {
 }
 
 const notARun = (id: string): AgentError => {
-  const what = id.startsWith('t') ? 'a task has no step boundary to pause at' : 'only runs (r...) can be paused';
+  const what = id.startsWith('t')
+    ? 'a task has no step boundary to pause at'
+    : 'only runs (r...) can be paused';
   return new AgentError('conflict', 'not_a_run', `${id.slice(0, 100)} cannot be paused: ${what}.`);
 };
