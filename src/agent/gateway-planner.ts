@@ -108,7 +108,9 @@ export class GatewayPlanner implements Planner {
     yield { type: 'end', finish, ...counted(usage) };
   }
 
-  /** Retries once with `max_completion_tokens` when the server refuses `max_tokens`, and keeps that name from then on. */
+  /**
+   * Retries once with `max_completion_tokens` when the server refuses `max_tokens`, and keeps that name from then on.
+   */
   async #ask(request: PlannerRequest, signal: AbortSignal): Promise<Response> {
     const response = await this.#post(request, signal);
     if (response.ok) return response;

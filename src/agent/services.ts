@@ -74,7 +74,9 @@ export interface Decision {
 /** Pending changes that wait for a person's decision. Decisions are journaled. */
 export interface Changes {
   stage(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<PendingChange>;
-  /** Applies a change that the grants approve automatically. Journaled as `auto_approve`, before and with its outcome. */
+  /**
+   * Applies a change that the grants approve automatically. Journaled as `auto_approve`, before and with its outcome.
+   */
   applyNow(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<ToolOutput>;
   /** Stages a question of the host itself. Approving it applies no tool. */
   ask(
@@ -88,8 +90,9 @@ export interface Changes {
   list(): Promise<PendingChange[]>;
   /**
    * Idempotent. The signal ends the waiting, not the application of the change.
-   * @throws AgentError not_found; conflict, still staged: `base_moved`, `tool_unavailable`, `apply_failed`; conflict for
-   * good: `already_discarded`, `expired`, `may_have_run`, `already_failed`; `being_applied`; unavailable: `not_recorded`
+   * @throws AgentError not_found; conflict, still staged: `base_moved`, `tool_unavailable`, `apply_failed`; conflict
+   * for good: `already_discarded`, `expired`, `may_have_run`, `already_failed`; `being_applied`; unavailable:
+   * `not_recorded`
    */
   approve(id: string, by: string, signal: AbortSignal): Promise<{ id: string; applied: true }>;
   discard(id: string, by: string, note?: string): Promise<{ id: string; discarded: true }>;

@@ -12,7 +12,9 @@ export class TookTooLong extends Error {
 const context = createContext({});
 const script = new Script('work()');
 
-/** Share of its time limit that a computation must have spent on the CPU to be too long; otherwise the machine was busy. */
+/**
+ * Share of its time limit that a computation must have spent on the CPU to be too long; otherwise the machine was busy.
+ */
 const leastShare = 0.8;
 /** Attempts on a busy machine; each has twice the time limit of the one before. */
 const mostTries = 5;

@@ -2,9 +2,9 @@
 const deepest = 64;
 
 /**
- * The canonical JSON text of a value (RFC 8785): no white space, members sorted by UTF-16 code units, numbers printed as
- * in ECMAScript. Undefined members are left out.
- * Throws `TypeError` for values without canonical JSON: lone surrogates, NaN, infinities, functions, more than 64 levels.
+ * The canonical JSON text of a value (RFC 8785): no white space, members sorted by UTF-16 code units, numbers printed
+ * as in ECMAScript. Undefined members are left out. Throws `TypeError` for values without canonical JSON: lone
+ * surrogates, NaN, infinities, functions, more than 64 levels.
  */
 export function canonicalJson(value: unknown): string {
   return written(value, 0);

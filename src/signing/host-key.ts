@@ -41,7 +41,10 @@ export async function hostKey(dataDir: string): Promise<SigningKey> {
   return { privateKey, publicKey, keyId: keyIdOf(rawPublicKey(publicKey)) };
 }
 
-/** Encodings of the private key to redact in texts: the lines of its file, and its 32 bytes in hex, base64 and base64url. */
+/**
+ * Encodings of the private key to redact in texts: the lines of its file, and its 32 bytes in hex, base64 and
+ * base64url.
+ */
 export function textsOfKey({ privateKey }: Pick<SigningKey, 'privateKey'>): string[] {
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
   const lines = pem.split('\n').filter((line) => line !== '' && !line.startsWith('-----'));

@@ -114,7 +114,9 @@ export interface FactsOf {
 }
 export type WorkKind = keyof FactsOf;
 
-/** Result of a span. `abandoned`: the client disconnected. `refused`: the request was rejected, and nothing was done. */
+/**
+ * Result of a span. `abandoned`: the client disconnected. `refused`: the request was rejected, and nothing was done.
+ */
 export interface Ending {
   readonly outcome: 'ok' | 'refused' | 'failed' | 'abandoned';
   /** HTTP status of the response, for HTTP requests. */

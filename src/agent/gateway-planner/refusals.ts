@@ -32,7 +32,10 @@ export async function refusalText(response: Response): Promise<string> {
   return Buffer.concat(pieces).toString('utf8');
 }
 
-/** Whether the server wants `max_completion_tokens`. Read from the message, because not all servers set `code` or `param`. */
+/**
+ * Whether the server wants `max_completion_tokens`. Read from the message, because not all servers set `code` or
+ * `param`.
+ */
 export const wantsNewerLimit = (body: string): boolean =>
   String(wordsIn(body)['message']).includes('max_completion_tokens');
 

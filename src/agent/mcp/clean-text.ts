@@ -1,4 +1,6 @@
-/** Control characters (except tab and line feed, which are kept) and invisible characters, which reorder or hide text. */
+/**
+ * Control characters (except tab and line feed, which are kept) and invisible characters, which reorder or hide text.
+ */
 const unseen =
   /[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 

@@ -4,8 +4,8 @@ import { open } from 'node:fs/promises';
 import type { PendingRow } from './rows.ts';
 
 /**
- * Determines from the disk whether a file change was applied, for tools that cannot verify it or no longer exist. A file
- * that still has its base hash was not changed; a file to delete that is gone was deleted.
+ * Determines from the disk whether a file change was applied, for tools that cannot verify it or no longer exist. A
+ * file that still has its base hash was not changed; a file to delete that is gone was deleted.
  */
 export async function onDisk({
   kind,

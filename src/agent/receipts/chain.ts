@@ -9,7 +9,9 @@ import { chainStart, receiptDigest } from './digest.ts';
 /** Name of the counter of a host's receipts. */
 export const chainCounter = (endpointId: string): string => `receipt:${endpointId}`;
 
-/** The receipt chain of this host: each receipt holds the digest of the previous one and is signed with the host's key. */
+/**
+ * The receipt chain of this host: each receipt holds the digest of the previous one and is signed with the host's key.
+ */
 export class ReceiptChain implements Receipts {
   readonly #store: Store;
   readonly #key: SigningKey;

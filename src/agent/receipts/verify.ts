@@ -20,9 +20,9 @@ const batch = 500;
 
 /**
  * Verifies the receipt chain of the store's host from its first receipt. It may run while the host adds receipts. It
- * detects changed, removed, inserted and moved receipts. Missing receipts at the end are detected by the host's counter;
- * since an attacker with database access can change that counter, keep an exported receipt, whose `seq` proves the
- * length of the chain at that time.
+ * detects changed, removed, inserted and moved receipts. Missing receipts at the end are detected by the host's
+ * counter; since an attacker with database access can change that counter, keep an exported receipt, whose `seq` proves
+ * the length of the chain at that time.
  */
 export async function verifyReceipts(store: Store, publicKey: KeyObject): Promise<ChainVerdict> {
   const { endpointId } = store;

@@ -13,8 +13,8 @@ const observed = ({ prompt_tokens: prompt, completion_tokens: completion, last_e
 });
 
 /**
- * Ended tasks, newest first. The negated condition makes SQLite walk the time index backwards and stop early, instead of
- * sorting all ended tasks.
+ * Ended tasks, newest first. The negated condition makes SQLite walk the time index backwards and stop early, instead
+ * of sorting all ended tasks.
  */
 export async function finishedTasks(store: Store, limit: number): Promise<Session[]> {
   const rows = await store.read((db) =>

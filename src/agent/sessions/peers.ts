@@ -121,8 +121,8 @@ export class Peers {
   }
 
   /**
-   * The peer that holds the name with a valid token. The id is derived from the token: a peer that is minted again under
-   * the same name is a different one.
+   * The peer that holds the name with a valid token. The id is derived from the token: a peer that is minted again
+   * under the same name is a different one.
    */
   async current(name: string): Promise<{ id: string; minted_at: string } | undefined> {
     const row = await this.#store.read((db) =>

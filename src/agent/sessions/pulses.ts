@@ -1,8 +1,8 @@
 import type { Clock } from '../clock.ts';
 
 /**
- * Time of each session's last heartbeat, by the monotonic clock. Time in which this process was stopped or busy does not
- * count, because heartbeats could not arrive.
+ * Time of each session's last heartbeat, by the monotonic clock. Time in which this process was stopped or busy does
+ * not count, because heartbeats could not arrive.
  */
 export class Pulses {
   readonly #clock: Pick<Clock, 'monotonic'>;

@@ -42,7 +42,9 @@ export interface TaskOrigin {
   readonly traceparent?: string | undefined;
 }
 
-/** Runs tasks: one prompt each, which an agent works on until it has an answer. A task outlives its client's connection. */
+/**
+ * Runs tasks: one prompt each, which an agent works on until it has an answer. A task outlives its client's connection.
+ */
 export class TaskService implements LiveRows {
   readonly #options: TaskServiceOptions;
   readonly #running = new Map<string, { readonly task: RunningTask; readonly over: Promise<void> }>();

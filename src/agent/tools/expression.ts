@@ -21,7 +21,10 @@ export function expressionTest(pattern: string, ignoreCase: boolean): (text: str
   }
 }
 
-/** Returns a matcher for relative paths: `*` and `?` match within a name, `**` across folders; a glob without `/` matches names. */
+/**
+ * Returns a matcher for relative paths: `*` and `?` match within a name, `**` across folders; a glob without `/`
+ * matches names.
+ */
 export function globTest(glob: string): (path: string) => boolean {
   const pattern = glob
     .split(/(\*\*\/|\*\*|\*|\?)/)

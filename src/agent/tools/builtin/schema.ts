@@ -38,8 +38,8 @@ export const anObject = (
 });
 
 /**
- * The last member of every change tool, shown to the person who decides. It is last because a small model that gives its
- * reasons first gets path and contents wrong (3 of 120 right instead of 69).
+ * The last member of every change tool, shown to the person who decides. It is last because a small model that gives
+ * its reasons first gets path and contents wrong (3 of 120 right instead of 69).
  */
 const intent = aText('Why you make this change, in one sentence for the person who decides about it.', 500);
 export const aChange = (properties: Readonly<Record<string, Member>>, required: readonly string[]): Member =>

@@ -22,9 +22,9 @@ export interface Scope {
 }
 
 /**
- * Confines path arguments to grants. A path is resolved (resolve.ts), checked against the grants, and then opened folder
- * by folder without following links (folder.ts). If a part was replaced in between, the path is resolved again. Hard
- * links cannot be detected: a file with a second name in a granted folder belongs to that folder.
+ * Confines path arguments to grants. A path is resolved (resolve.ts), checked against the grants, and then opened
+ * folder by folder without following links (folder.ts). If a part was replaced in between, the path is resolved again.
+ * Hard links cannot be detected: a file with a second name in a granted folder belongs to that folder.
  */
 export class Confinement {
   /** Forbidden paths, as configured. */

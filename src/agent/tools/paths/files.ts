@@ -79,9 +79,9 @@ async function requireBase(folder: Folder, name: string, base: BaseHash, signal:
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants;
 
 /**
- * Replaces or creates a file atomically. Keeps the mode and, if permitted, the owner. A new file never replaces one that
- * was created meanwhile. An existing file is compared right before the rename; a write between comparison and rename is
- * lost, because no system call does both.
+ * Replaces or creates a file atomically. Keeps the mode and, if permitted, the owner. A new file never replaces one
+ * that was created meanwhile. An existing file is compared right before the rename; a write between comparison and
+ * rename is lost, because no system call does both.
  * @throws Moved
  */
 export async function replaceFile(

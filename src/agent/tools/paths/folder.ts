@@ -7,8 +7,8 @@ import { resolvePath } from './resolve.ts';
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
 /**
- * On Linux, entries are addressed through the folder's file descriptor, so that the folder cannot be replaced while it is
- * used. Elsewhere a folder is addressed by its path, which is resolved again after each open: an opened file is then
+ * On Linux, entries are addressed through the folder's file descriptor, so that the folder cannot be replaced while it
+ * is used. Elsewhere a folder is addressed by its path, which is resolved again after each open: an opened file is then
  * never outside of the folder, but a folder that is replaced during a rename or removal is not detected.
  */
 const anchored = process.platform === 'linux';

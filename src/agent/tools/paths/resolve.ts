@@ -30,8 +30,8 @@ const names = (path: string): string[] =>
   path.split(sep === '\\' ? /[\\/]/ : '/').filter((name) => name !== '' && name !== '.');
 
 /**
- * Resolves links as the kernel does (`..` after a link is the parent of its target), and records the passed folders. The
- * result may be outdated when it is used; folder.ts handles that.
+ * Resolves links as the kernel does (`..` after a link is the parent of its target), and records the passed folders.
+ * The result may be outdated when it is used; folder.ts handles that.
  * @param follow whether a link at the end of the path is followed
  */
 export async function resolvePath(absolute: string, follow = true): Promise<Resolved> {

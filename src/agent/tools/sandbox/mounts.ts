@@ -81,8 +81,8 @@ function viewsOf({ path, granted, write }: Root, whole: boolean): View[] {
 const placed = ({ of, at }: View, path: string): string => join(at, relative(of, path));
 
 /**
- * Mounts each parent folder of a hidden path onto itself. Mount points cannot be renamed, so a command cannot move hidden
- * data to a path that the next command can see.
+ * Mounts each parent folder of a hidden path onto itself. Mount points cannot be renamed, so a command cannot move
+ * hidden data to a path that the next command can see.
  */
 function pins(view: View, closed: readonly string[]): View[] {
   if (!view.write) return [];

@@ -4,7 +4,9 @@ import type { SandboxLimits } from './bubblewrap.ts';
 const everyMs = 100;
 const pageBytes = 4096; // larger on some machines, where the result is then too low
 
-/** Processes and resident memory of a PID namespace. Rlimits apply per process, and process counts do not apply to root. */
+/**
+ * Processes and resident memory of a PID namespace. Rlimits apply per process, and process counts do not apply to root.
+ */
 function used(namespace: string): { processes: number; bytes: number } {
   let processes = 0;
   let bytes = 0;

@@ -52,7 +52,10 @@ const gateVariants = {
     poll_secs: seconds(1, 86_400).default(30),
     message,
   }),
-  /** Waits for an event `{name, data}`. It is the output of a step without an agent; a prompt reads `{{gate.data.NAME}}`. */
+  /**
+   * Waits for an event `{name, data}`. It is the output of a step without an agent; a prompt reads
+   * `{{gate.data.NAME}}`.
+   */
   event: z.looseObject({
     kind: z.literal('event'),
     name: filledText.max(200, 'at most 200 characters'),

@@ -3,7 +3,9 @@ import type { Rights } from './consent.ts';
 import { type Draft, entries } from './draft.ts';
 import type { Ensemble } from './ensemble.ts';
 
-/** Input of the consent summary. Malformed parts are included as far as they are readable, so that no right is omitted. */
+/**
+ * Input of the consent summary. Malformed parts are included as far as they are readable, so that no right is omitted.
+ */
 interface StatedRights extends Pick<Ensemble, 'entry' | 'workspace'> {
   /** Inline agents that steps use, or all inline agents when the steps are unreadable. */
   readonly agents: readonly Rights[];

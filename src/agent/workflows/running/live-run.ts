@@ -106,7 +106,9 @@ export class LiveRun {
     }
   }
 
-  /** Recovers the interrupted step after a crash. A step that may have had side effects is rerun only after approval. */
+  /**
+   * Recovers the interrupted step after a crash. A step that may have had side effects is rerun only after approval.
+   */
   async #pickUp(segment: Segment): Promise<SegmentEnd | undefined> {
     const { row, records, world } = segment;
     const cut = [...records.values()].find(

@@ -45,7 +45,9 @@ export async function untilOpen(
   }
 }
 
-/** Waits for a wall-clock time, which may jump. A duration ends at the latest when it has passed by the monotonic clock. */
+/**
+ * Waits for a wall-clock time, which may jump. A duration ends at the latest when it has passed by the monotonic clock.
+ */
 async function untilTime({ clock, pace }: RunWorld, gate: StoredGate, signal: AbortSignal): Promise<Opening> {
   const due = Date.parse(gate.until_at ?? gate.since_at);
   const end = clock.monotonic() + due - clock.now().getTime();

@@ -38,7 +38,8 @@ export class Orders {
   }
 
   /**
-   * Waits until `holds` returns true, at most `ms` milliseconds by the monotonic clock. Rejects with the signal's reason.
+   * Waits until `holds` returns true, at most `ms` milliseconds by the monotonic clock. Rejects with the signal's
+   * reason.
    * @returns whether it holds
    */
   async until(holds: () => boolean, ms: number | undefined, signal: AbortSignal): Promise<boolean> {

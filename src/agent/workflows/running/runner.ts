@@ -97,7 +97,10 @@ export class Runner {
     this.#watches.delete(id);
   }
 
-  /** Opens the next segment of a run that holds the slot. @returns false, with the slot freed, when it has left its gate */
+  /**
+   * Opens the next segment of a run that holds the slot.
+   * @returns false, with the slot freed, when it has left its gate
+   */
   async goOn(row: RunRow, opening: Opening, act: Parameters<typeof dispatch>[3]): Promise<boolean> {
     let dispatched: Dispatched | undefined;
     try {

@@ -62,14 +62,17 @@ export class Runs implements LiveRows {
   }
 
   /**
-   * @throws AgentError workflow_not_found; invalid: `invalid_inputs`; conflict: `run_in_flight`, `invalid_retried_from`,
-   * `invalid_workflow`
+   * @throws AgentError workflow_not_found; invalid: `invalid_inputs`; conflict: `run_in_flight`,
+   * `invalid_retried_from`, `invalid_workflow`
    */
   async start(workflow: string, request: StartRequest, by: string, traceparent?: string): Promise<Started> {
     return await this.#starts.start(workflow, request, by, traceparent);
   }
 
-  /** Pauses at the next step boundary. @throws AgentError run_not_found; conflict: `wrong_state`, `not_a_run`, `other_host` */
+  /**
+   * Pauses at the next step boundary.
+   * @throws AgentError run_not_found; conflict: `wrong_state`, `not_a_run`, `other_host`
+   */
   async pause(id: string, by: string): Promise<{ id: string; pause: 'requested' }> {
     return await this.#control.pause(id, by);
   }

@@ -39,7 +39,9 @@ interface Source {
   readonly digest: string;
 }
 
-/** Looks up workflows that may be run by name. Names that are not enabled are not looked up, to leak nothing by timing. */
+/**
+ * Looks up workflows that may be run by name. Names that are not enabled are not looked up, to leak nothing by timing.
+ */
 export interface CallableWorkflows {
   callable(name: string): Promise<Source | undefined>;
 }
