@@ -69,7 +69,7 @@ describe('receipts verify FILE', () => {
     const { stdout, stderr, code } = await lathe(['receipts', 'verify', changed, '--json']);
     expect(JSON.parse(stdout)).toMatchObject({ ok: false, reason: /digest/ });
     expect(stderr).toContain(
-      `the receipt in ${changed} is not genuine: its members are not those that were signed`,
+      `the receipt in ${changed} is not genuine: its members differ from the signed ones`,
     );
     expect(code).toBe(1);
     const file = await saved('second.json', receipts[1]);
