@@ -110,7 +110,7 @@ describe.skipIf(reason !== undefined)(
       return { id: first.task_id ?? first.run_id ?? '', rest };
     }
 
-    it('refuses what is new, answers what is read, ends what was at work, and goes on when there is room', async () => {
+    it('refuses new work, answers reads, ends running work, and recovers when there is space again', async () => {
       const { disk, dataDir, start } = await prepare();
       const at = await start();
       const { ask, host } = at;

@@ -29,7 +29,7 @@ const linesOf = (text: string) =>
 const expectWhole = (lines: readonly Line[]) =>
   expect(lines.map(({ seq }) => seq)).toEqual(lines.map((_, index) => index));
 
-describe.skipIf(postgresPrograms() === undefined)('hosts on a PostgreSQL server of their own', () => {
+describe.skipIf(postgresPrograms() === undefined)('hosts on their own PostgreSQL server', () => {
   const undo: (() => unknown)[] = [];
   afterEach(async () => {
     for (const step of undo.splice(0).toReversed()) await step();
@@ -198,7 +198,7 @@ describe.skipIf(postgresPrograms() === undefined)('hosts on a PostgreSQL server 
     },
   );
 
-  it('of two hosts on one database each has its own, and one that dies is left as it is', async () => {
+  it('two hosts on one database keep their own tasks and runs, also when one of them dies', async () => {
     const { start, first, verify } = await prepare();
     const second = await start(freshDataDir());
     const both = [first, second];

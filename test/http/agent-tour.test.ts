@@ -1,4 +1,4 @@
-/** docs/agent-tour.md: its commands, as they stand there, print what stands there. */
+/** Runs the commands of docs/agent-tour.md, and compares their output with the page. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -10,12 +10,12 @@ import { buildHost, freshDataDir, repository } from '../support/host.ts';
 
 const page = readFileSync(join(repository, 'docs/agent-tour.md'), 'utf8');
 
-/** Each block of commands with what it prints; an empty text where the page shows nothing. */
+/** Each command block with its expected output; empty when the page shows none. */
 const steps = [...page.matchAll(/^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?/gms)].map(
   ([, commands = '', shown = '']) => ({ commands, shown }),
 );
 
-/** Ends what one block prints; no command of the page prints it. */
+/** Marks the end of a block's output; no command of the page prints it. */
 const mark = '== end of a block ==';
 let printed: string[] = [];
 let stderr = '';

@@ -186,7 +186,7 @@ describe('changes of the turn loop', () => {
     expect(world.results()[0]?.output).toBe(waiting);
   });
 
-  it('applies automatically approved changes at once, after announcing the effect', async () => {
+  it('applies automatically approved changes at once, and awaits beforeEffect first', async () => {
     const grants = { tools: ['*'], read: [], write: [], network: [], auto_approve: ['wr*'] };
     const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [write], agent: { grants } });
     await world.run({ beforeEffect: () => Promise.resolve(void world.done.push('told')) });
