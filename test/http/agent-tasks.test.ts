@@ -396,11 +396,14 @@ describe('tasks of a gateway', () => {
 
   it('reports interrupted streams, and errors within a stream', async () => {
     const broken = await end([{ text: 'a long answer that is not finished', breakAfter: 1 }]);
-    expect(broken.end).toMatchObject({ type: 'aborted', message: 'The gateway broke off its answer.' });
+    expect(broken.end).toMatchObject({
+      type: 'aborted',
+      message: 'The gateway did not complete its answer.',
+    });
     const error = await end([{ text: 'so', streamError: { message: 'no more sk-very-secret' } }]);
     expect(error.end).toHaveProperty('message', 'The gateway failed (500). It says: no more (key)');
     const empty = await end([{ raw: { contentType: 'text/event-stream', body: 'data: [DONE]\n\n' } }]);
-    expect(empty.end).toMatchObject({ type: 'aborted', message: 'The gateway broke off its answer.' });
+    expect(empty.end).toMatchObject({ type: 'aborted', message: 'The gateway did not complete its answer.' });
   });
 
   it('reports an unreachable gateway', async () => {

@@ -29,7 +29,7 @@ describeDatabases('runs over restarts', (url) => {
     await working(host, 2);
     await host[ending]();
     const after = await next();
-    await after.becomes(id, { state: 'running', last_event: "goes on with 'b' after a restart" });
+    await after.becomes(id, { state: 'running', last_event: "continues with 'b' after a restart" });
     outside.holds.release('x');
     expect(await after.becomes(id, { state: 'completed' })).toMatchObject({
       result: 'x',

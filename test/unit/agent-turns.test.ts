@@ -259,7 +259,7 @@ describe('the end of the turn loop', () => {
     expect(world.planner.requests.map(({ maxTokens }) => maxTokens)).toEqual([100, 40]);
     expect(aborted(result)).toEqual([
       'budget',
-      'There was no whole answer within 100 tokens (limits.max_tokens).',
+      'There was no complete answer within 100 tokens (limits.max_tokens).',
     ]);
   });
 
@@ -335,7 +335,7 @@ describe('the end of the turn loop', () => {
     const world = turnWorld({ steps: [calls('hung')], tools: [hung], clock });
     expect(aborted(await world.run({ limits: { timeout_secs: 0.1 } }))).toEqual([
       'timeout',
-      'The time was up after 0.1 seconds (limits.timeout_secs).',
+      'The time limit of 0.1 seconds was reached (limits.timeout_secs).',
     ]);
   });
 
@@ -381,7 +381,7 @@ describe('the end of the turn loop', () => {
     expect(aborted(await untold.run())).toEqual(['error', 'The host failed; its log says why.']);
     expect(untold.faults).toHaveLength(1);
     const broken = turnWorld({ steps: [[{ type: 'delta', text: 'half' }]] });
-    expect(aborted(await broken.run())).toEqual(['error', 'The model broke off its answer.']);
+    expect(aborted(await broken.run())).toEqual(['error', 'The model did not complete its answer.']);
   });
 
   it('retries a busy model', async () => {

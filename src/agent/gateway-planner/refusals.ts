@@ -14,7 +14,7 @@ export const unreachable = (url: string, cause: unknown): AgentError => {
 
 /** The stream ended without a finish reason. */
 export const brokeOff = (cause?: unknown): AgentError =>
-  new AgentError('unavailable', 'gateway_broke_off', 'The gateway broke off its answer.', { cause });
+  new AgentError('unavailable', 'gateway_broke_off', 'The gateway did not complete its answer.', { cause });
 
 /** Reads the body of an error response, as far as it arrives. */
 export async function refusalText(response: Response): Promise<string> {

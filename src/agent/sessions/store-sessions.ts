@@ -128,5 +128,5 @@ const unknown = () =>
   new AgentError(
     'not_found',
     'unknown_session',
-    'There is no such store session; only those (s...) can be revoked. What can merely be observed (t..., r..., x...) has none.',
+    'There is no such store session. Only store sessions (s...) can be revoked; tasks, runs and external sessions (t..., r..., x...) cannot.',
   );

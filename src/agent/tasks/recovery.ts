@@ -7,7 +7,7 @@ import { storedEvents } from './stored-events.ts';
 const aborted: LastEvent = {
   type: 'aborted',
   reason: 'error',
-  message: 'The host ended in the middle of this task. Start it again if it is still wanted.',
+  message: 'The host ended during this task. Start it again if you still need it.',
 };
 
 /** Ids of tasks that the previous process of this host left running. */

@@ -12,7 +12,7 @@ export function oneLiner(event: NewTurnEvent): string | undefined {
     case 'tool_call':
       return oneLine(`calls ${event.tool}`, most.lastEvent);
     case 'tool_result':
-      return event.ok ? 'goes on' : 'a call was refused or failed';
+      return event.ok ? 'continues' : 'a call was refused or failed';
     case 'staged':
       return oneLine(`${event.pending_id} waits for a person: ${event.summary}`, most.lastEvent);
     case 'answer':

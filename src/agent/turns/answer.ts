@@ -38,7 +38,7 @@ export async function readAnswer(
     for (;;) {
       const next = await unlessAborted(events.next(), signal);
       if (next.done)
-        throw new AgentError('unavailable', 'model_broke_off', 'The model broke off its answer.');
+        throw new AgentError('unavailable', 'model_broke_off', 'The model did not complete its answer.');
       const event = next.value;
       if (event.type === 'end') {
         const { finish, usage } = event;

@@ -73,7 +73,7 @@ export class Spending {
 
   overTokens(): Abortion {
     const tokens = amount(this.#limits.tokens ?? 0, 'token');
-    return new Abortion('budget', `There was no whole answer within ${tokens} (limits.max_tokens).`);
+    return new Abortion('budget', `There was no complete answer within ${tokens} (limits.max_tokens).`);
   }
 
   told(): { turns: number; usage?: { prompt_tokens: number; completion_tokens: number } } {
@@ -99,7 +99,7 @@ export class Deadline {
     this.#clock = clock;
     this.#leftMs = seconds * 1000;
     this.#since = clock.monotonic();
-    this.#message = `The time was up after ${amount(seconds, 'second')} (limits.timeout_secs).`;
+    this.#message = `The time limit of ${amount(seconds, 'second')} was reached (limits.timeout_secs).`;
     this.#arm();
   }
 

@@ -196,7 +196,7 @@ class Survey {
         within: root,
       });
     else if (namedRoots.has(root) && names[0] === undefined)
-      this.faults.push({ message: `name what of '${root}' is meant, as in ${root}.name`, within: root });
+      this.faults.push({ message: `name a member of '${root}', as in ${root}.name`, within: root });
     else this.references.push([root, ...upTo(names)]);
   }
 }

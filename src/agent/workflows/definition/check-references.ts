@@ -71,7 +71,7 @@ function templateFault(names: readonly string[], scope: Scope, isPrompt: boolean
     return isPrompt && gives ? undefined : 'only the prompt of a step with an input or event gate has it';
   }
   if (first === undefined && (root === 'inputs' || root === 'steps' || root === 'run'))
-    return `name what of '${root}' is meant`;
+    return `name a member of '${root}'`;
   return memberFault(names, scope, templateMembers);
 }
 
@@ -92,7 +92,7 @@ function memberFault(names: readonly string[], scope: Scope, members: readonly s
   if (!ids.includes(name))
     return `there is no step '${name.slice(0, 64)}'${nearMiss(name, ids) || dashHint(name, ids)}`;
   if (name === scope.step.id) return 'a step cannot read itself';
-  if (!scope.before.has(name)) return `step '${name}' may not be over by then: add needs = ["${name}"]`;
+  if (!scope.before.has(name)) return `step '${name}' may not have ended by then: add needs = ["${name}"]`;
   if (member === undefined || !members.includes(member))
     return `of a step there is ${members.map((one) => `steps.${name}.${one}`).join(', ')}`;
   return member === 'output'

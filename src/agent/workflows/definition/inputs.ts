@@ -51,7 +51,7 @@ export function resolveInputs(
     fault(workspace.input, 'names the folder to work in: expected an absolute path');
   if (faults.length > 0) {
     const told = faults.map(({ path, message }) => `${path}: ${message}`).join('; ');
-    throw new AgentError('invalid', 'invalid_inputs', `The inputs do not fit: ${told}.`, { faults });
+    throw new AgentError('invalid', 'invalid_inputs', `The inputs are invalid: ${told}.`, { faults });
   }
   return resolved;
 }

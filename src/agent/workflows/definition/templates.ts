@@ -58,7 +58,7 @@ export function parseTemplate(template: string): Template {
     else
       faults.push({
         text,
-        message: `'${text.slice(0, 80)}' is no reference such as {{inputs.topic}}; braces themselves are written {{"{{"}}`,
+        message: `'${text.slice(0, 80)}' is not a reference such as {{inputs.topic}}; braces themselves are written {{"{{"}}`,
       });
   }
   parts.push(template.slice(from));

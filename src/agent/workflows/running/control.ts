@@ -150,7 +150,7 @@ export class RunControl {
       throw new AgentError(
         'invalid',
         'invalid_inputs',
-        `The inputs do not fit what the gate asks for: ${told}.`,
+        `The inputs do not match the gate's schema: ${told}.`,
         {
           faults: placed,
         },

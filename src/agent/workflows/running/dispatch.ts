@@ -38,7 +38,7 @@ export async function dispatch(
       gate: null,
       ...(gate?.step === undefined
         ? { wrapper_cycle: cycleOf(before) + 1, last_event: `cycle ${cycleOf(before) + 1} began` }
-        : { last_event: `went on at '${gate.step}' (${gate.kind})` }),
+        : { last_event: `continued at '${gate.step}' (${gate.kind})` }),
     });
     if (!row) return undefined;
     if (gate?.step !== undefined) {

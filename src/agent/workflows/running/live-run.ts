@@ -118,7 +118,7 @@ export class LiveRun {
     const { step } = cut;
     await withdrawAll(world, { runId: row.id, step }, 'host', `the step '${step}' was interrupted`);
     if (cut.side_effects === 0 || this.orders.cancel !== undefined) {
-      const last_event = `goes on with '${step}' after a restart`;
+      const last_event = `continues with '${step}' after a restart`;
       await world.store.transaction((tx) => changeRun(tx, row.id, ['running'], { last_event }));
       return undefined;
     }

@@ -43,7 +43,7 @@ export class RunSlot {
   /** Frees the slot, and gives it to the first waiter. */
   free(id: string): void {
     if (this.#holder !== id)
-      throw new Error(`the run ${id} frees the slot that ${this.#holder ?? 'nobody'} has`);
+      throw new Error(`the run ${id} frees the slot, which ${this.#holder ?? 'no run'} holds`);
     const next = this.#waiting.shift();
     this.#holder = next?.id;
     next?.admit();
