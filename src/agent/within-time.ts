@@ -23,7 +23,7 @@ const mostTries = 5;
  * Runs a synchronous computation on untrusted input, such as validation against a client's schema, with a time limit:
  * the event loop is blocked meanwhile. The computation may be stopped at any point and started again.
  * @param ms CPU time; on a busy machine the wall time may be longer
- * @throws TookTooLong
+ * @throws TimeLimitExceeded
  */
 export function withinTime<Result>(ms: number, work: () => Result): Result {
   for (let tries = 1, timeout = ms; ; tries++, timeout *= 2) {

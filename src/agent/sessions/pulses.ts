@@ -9,10 +9,10 @@ export class Pulses {
   readonly #intervalMs: number;
   readonly #lookMs: number;
   readonly #beats = new Map<string, number>();
-  /** Time of the last `lost` call. */
+  /** Time of the last `listLost` call. */
   #looked: number;
 
-  /** @param checkIntervalMs how often `lost` is called */
+  /** @param checkIntervalMs how often `listLost` is called */
   constructor(clock: Pick<Clock, 'monotonic'>, intervalMs: number, lookMs: number) {
     this.#clock = clock;
     this.#intervalMs = intervalMs;

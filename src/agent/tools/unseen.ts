@@ -1,6 +1,6 @@
 /**
  * Control characters and invisible characters, which reorder or hide text. Joiners and variation selectors within emoji
- * are excluded; tabs and line feeds are skipped where it is used.
+ * are excluded; `countInvisible` skips tabs and line feeds.
  */
 const unseen =
   /\r(?!\n)|(?<![\p{Extended_Pictographic}\u{1f3fb}-\u{1f3ff}]\ufe0f?)\u200d|(?!\r|\u200d|\ufe0e|\ufe0f)[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2028\u2029]/gu;

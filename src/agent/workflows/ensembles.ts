@@ -71,13 +71,13 @@ export class Ensembles {
     return builtins.list(await toolbox.catalog(), isEnabled, store.now());
   }
 
-  /** @throws LintRefusal; AgentError conflict */
+  /** @throws LintError; AgentError conflict */
   async create(source: string, by: string): Promise<EnsembleRecord> {
     const { ensemble } = await this.#accepted(source);
     return this.#add(source, ensemble, 'workflow.create', by);
   }
 
-  /** @throws LintRefusal, also when the source has another name */
+  /** @throws LintError, also when the source has another name */
   async put(name: string, source: string, by: string): Promise<EnsembleRecord> {
     const { store } = this.#parts;
     const { ensemble } = await this.#accepted(source, name);

@@ -22,7 +22,7 @@ export interface Scope {
 }
 
 /**
- * Confines path arguments to grants. A path is resolved (resolve.ts), checked against the grants, and then opened
+ * Confines path arguments to grants. A path is resolved (resolve-path.ts), checked against the grants, and then opened
  * folder by folder without following links (folder.ts). If a part was replaced in between, the path is resolved again.
  * Hard links cannot be detected: a file with a second name in a granted folder belongs to that folder.
  */
@@ -85,7 +85,7 @@ export class Confinement {
   }
 
   /**
-   * Opens the parent folder of an allowed path; creates missing folders when `make` is true.
+   * Opens the parent folder of an allowed path; creates missing folders when `createMissing` is true.
    * @throws Swapped
    */
   async openParent({ path, missing }: Allowed, make = false): Promise<Folder> {

@@ -118,6 +118,6 @@ const prlimit = (limits: SandboxLimits): string[] => [
   '--nofile=1024',
   `--data=${limits.processBytes}`,
   `--fsize=${limits.fileBytes}`,
-  // The kernel does not apply this to root; a control group (process-group.ts) and the monitor (watch.ts) do.
+  // The kernel does not apply this to root; a control group (process-cgroup.ts) and a monitor (monitor-limits.ts) do.
   `--nproc=${limits.processes * 8}`,
 ];
