@@ -8,7 +8,7 @@ import { seedJournal } from '../support/journal.ts';
 import { workflowSource } from '../support/kills/stored-actor.ts';
 import { scriptedOpenAi } from '../support/scripted-openai.ts';
 
-// One host on the embedded model, and a gateway that says what it is told to, for streams that are long or slow.
+// One host on the embedded model, and a scripted gateway, for streams that are long or slow.
 const model = 'scripted';
 const most = 64;
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
@@ -17,7 +17,7 @@ const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 const turns = 15;
 const chunk = (delta: object, finish_reason: string | null = null) =>
   `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
-// Neighbouring pieces of one text would be told together.
+// Adjacent deltas of one text would be merged.
 const flood = (turn: number): string =>
   [
     ...Array.from({ length: 160 }, (_, index) =>

@@ -47,7 +47,7 @@ test('the catalog shows every state of MCP tools, each with a reason that says w
     named(childConfig('die', { pins: { read_note: zeros } }), 'dead'),
   );
 
-  // The host waits for nobody: what is pinned is there from the start.
+  // The host does not wait for servers: pinned tools are listed from the start.
   expect([...atOnce.keys()]).toEqual([
     'mcp_notes_read_note',
     'mcp_notes_write_note',

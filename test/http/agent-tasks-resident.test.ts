@@ -102,7 +102,7 @@ it('stages the same change every time a call is forced', async () => {
   const { run, folder } = await start();
   const [one, two] = [await run('writer', writing), await run('writer', writing)];
   const [call] = of(one, 'tool_call');
-  // Bound by the grammar to the schema of the tool.
+  // Constrained by the grammar to the schema of the tool.
   expect(call).toMatchObject({
     tool: 'fs_write',
     arguments: { path: expect.any(String), content: expect.any(String) },

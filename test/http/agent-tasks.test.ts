@@ -96,7 +96,7 @@ describeDatabases('tasks', (url) => {
     const response = await post({ prompt: 'Go.' });
     const reader = response.body?.getReader();
     await reader?.read();
-    // The one who asked leaves in the middle.
+    // The client disconnects during the stream.
     await reader?.cancel();
     const readFrom = async (after: string) => linesOf(await fetch(`${at}/agent/v1/tasks/t1/events${after}`));
     const [whole, rest, none] = await Promise.all([

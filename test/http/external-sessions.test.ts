@@ -155,7 +155,7 @@ describeDatabases('external sessions', (url) => {
     expect(text).toBe(await wrong.text());
     expect(text).toContain('x-svc-session-secret');
     expect(text).not.toContain(secret);
-    // Nobody without the secret learns what a good body is.
+    // Without the secret, the response does not disclose whether the body is valid.
     expect((await beat(id, 'wrong', { status: 'done' })).status).toBe(401);
     expect((await beat(id, secret, { status: 'done' })).status).toBe(400);
     expect((await send('GET', `/agent/v1/sessions/${id}/receipt`)).status).toBe(404);

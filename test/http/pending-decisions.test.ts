@@ -96,10 +96,10 @@ describeDatabases('pending changes', (url) => {
     expect(await a.acts.list(10)).toMatchObject([
       { ...refusal, outcome: 'refused', reason: 'staged_elsewhere' },
     ]);
-    // Nothing is lost: it waits there for who may.
+    // The change still waits on its own host.
     expect(await codeOf(a.changes.approve('p1', 'operator', never))).toBe('done');
     expect([tool.applied, there.applied]).toEqual([1, 0]);
-    // By then it is applied, and everybody may be told.
+    // By then it is applied.
     expect(await b.changes.approve('p1', 'local', never)).toEqual({ id: 'p1', applied: true });
     expect([tool.applied, there.applied, (await a.acts.list(10)).length]).toEqual([1, 0, 2]);
   });

@@ -84,7 +84,7 @@ describeDatabases('random runs', (url) => {
           else await helpOn(host, id, dice);
         }
         await invariants(host, id, steps);
-        // Who watches hears the end after it is stored.
+        // The span ends after the end is stored.
         await expect.poll(() => seen.ended.length).toBe(seen.begun.length);
         seen.expectWhole();
         expect(seen.of('run').at(-1)?.id).toBe(id);
@@ -122,7 +122,7 @@ async function invariants(host: RunHost, id: string, steps: readonly StepPlan[])
 
   const over = new Map<string, string>();
   for (const line of lines) follow(line, steps, over);
-  // The journal is what the stream told.
+  // The journal equals the stream.
   for (const record of detail.step_records)
     if (over.has(record.id)) expect(record.state).toBe(over.get(record.id));
     else expect(['failed', 'cancelled']).toContain(record.state);

@@ -353,7 +353,7 @@ describeDatabases('runs over restarts', (url) => {
       await expect.poll(() => lost).toBe(1);
       store.transaction = real;
       await expect.poll(() => host.runs.served).toBe(1);
-      // The slot is free again, and the stream goes on where it was.
+      // The slot is free again, and the stream continues at its position.
       if (entry === '') {
         outside.define('other', agents + step('a', 'say y'));
         expect((await host.run('other')).response.status).toBe(200);

@@ -1,4 +1,4 @@
-/** A clock that stands still until it is told: time passes, or the wall clock alone is set. */
+/** A clock that stands still until a test lets time pass or sets the wall clock. */
 export class ManualClock {
   #ms = 1000;
   #wall: number;
@@ -15,7 +15,7 @@ export class ManualClock {
     this.#wall += ms;
   }
 
-  /** Somebody sets the wall clock. */
+  /** Sets the wall clock. */
   jump(ms: number): void {
     this.#wall += ms;
   }

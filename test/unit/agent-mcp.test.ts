@@ -157,11 +157,11 @@ describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', 
     expect(why).toContain(`it was ${pins['read_note']} and is ${now.pin}`);
     expect(why).toContain('mcp pins notes');
     expect(now.pin).not.toBe(pins['read_note']);
-    // Whoever still holds the tool as it was gets nothing done with it.
+    // The old tool object can no longer be called.
     expect(read.unavailable?.()).toBe(why);
     expect(await read.run({ name: 'a' }, context())).toEqual({ ok: false, output: why, truncated: false });
     expect(await now.propose({ name: 'a' }, context())).toEqual({ ok: false, output: why, truncated: false });
-    // The call that was staged of the unpinned tool was of the old one.
+    // The call was staged for the old version of the unpinned tool.
     await until(() => named(first.servers, 'mcp_notes_read_note').pin === now.pin);
     const refused = changing(first.servers, 'mcp_notes_read_note').apply(staged.payload, never);
     await expect(refused).rejects.toMatchObject({ kind: 'conflict', code: 'base_moved' });
@@ -212,7 +212,7 @@ describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', 
   });
 });
 
-/** Of the hash of `change.description`, a name that agents cannot have. */
+/** Tool name with a part of the hash of `change.description`, which is not a valid name for agents. */
 const mark = '4db7ce7a';
 
 describe('a server over stdio', () => {

@@ -78,7 +78,7 @@ describe('the resident model as a chat model', () => {
     while (!next.done) next = await answering.next();
     await swapped;
     expect(loads).toEqual(['/other']);
-    // The task goes on with the model that it began with.
+    // The task continues with its original model.
     await answer();
     expect(loads).toEqual(['/other', '/scripted']);
   });

@@ -13,7 +13,7 @@ const newWorld = toolWorlds();
 const found = await Bubblewrap.probe();
 const sandbox = (options: Partial<BuiltinOptions> = {}) => newWorld({ sandbox: found, ...options });
 
-/** Of a shell, approved at once. */
+/** Runs a shell command, approved at once. */
 async function shell(world: ToolWorld, script: string, args: object = {}, within?: ToolContext) {
   const call = { argv: ['sh', '-c', script], timeout_secs: 600, ...args };
   return await world.apply('run_command', await world.proposed('run_command', call, within));

@@ -10,7 +10,7 @@ const newWorld = toolWorlds();
 async function labWorld() {
   const scripted = new ScriptedLab();
   const lab: Lab = scripted;
-  // The lab of the host is one that agents can use, as it is.
+  // The host's lab implements the agents' interface.
   const world = await newWorld({ lab: (): LabReader => lab });
   return { scripted, world };
 }

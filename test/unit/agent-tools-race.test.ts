@@ -58,7 +58,7 @@ onLinux('while a folder and a link to the outside are swapped', () => {
       const found = await world.run('fs_search', { path: 'a', query: 'nobody may' });
       expect(found.output).not.toContain(secret);
     }
-    // The race was one: the honest file was there at times.
+    // Confirms the race: the regular file was found at times.
     expect(honest).toBeGreaterThan(0);
   });
 
