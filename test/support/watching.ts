@@ -18,7 +18,7 @@ export function watching(kept: readonly RackId[] = []) {
     of(kind).map(({ ending }) =>
       ending?.code === undefined ? ending?.outcome : `${ending.outcome} ${ending.code}`,
     );
-  /** Whether every started span has ended once, and parents after their children. */
+  /** Expects that every started span has ended once, and parents after their children. */
   const expectWhole = () => {
     expect(ended).toHaveLength(begun.length);
     expect(new Set(ended)).toEqual(new Set(begun));

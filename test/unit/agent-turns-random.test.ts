@@ -50,7 +50,7 @@ it('every random script ends once, within its limits, with a result for every ca
         const seen = watching(['agent']);
         const world = turnWorld({ steps, tools, agent: { grants }, watch: seen.watch });
         const result = await world.run({ limits });
-        // Aborted by the client.
+        // The parent span, which the caller ends.
         seen.of('task')[0]?.end({ outcome: 'ok' });
         seen.expectWhole();
         expect(seen.of('turn')).toHaveLength(result.turns);
