@@ -1,7 +1,7 @@
-/** What time it is, and how long something takes: the wall clock may jump, the other one never does. */
+/** Source of time. The wall clock may jump; the monotonic clock never does. */
 export interface Clock {
   readonly now: () => Date;
-  /** Milliseconds since some beginning. */
+  /** Milliseconds since an arbitrary origin. */
   readonly monotonic: () => number;
 }
 

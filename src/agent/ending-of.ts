@@ -4,8 +4,8 @@ import { AgentError } from './errors.ts';
 import { Abortion } from './turns/abortion.ts';
 
 /**
- * What an error that ends work means to who watches.
- * @param signal that ends such work: when it is aborted, that is why, whatever came of it
+ * Maps the error that ended an operation to the result of its span.
+ * @param signal aborts the operation; when it is aborted, its reason counts instead of the error
  */
 export function endingOf(error: unknown, signal: AbortSignal): Ending {
   const cause: unknown = signal.aborted ? signal.reason : error;

@@ -1,10 +1,10 @@
 export interface Fault {
-  /** Dotted path of the member; empty for the whole. */
+  /** Dotted path of the member; empty for the whole value. */
   readonly path: string;
   readonly message: string;
 }
 
-/** How a refusal is answered over HTTP is the plane's affair; what it is, is said here. */
+/** Classes of refusals. The HTTP plane maps each of them to a status. */
 export type AgentErrorKind =
   | 'invalid'
   | 'unauthorized'
@@ -13,7 +13,7 @@ export type AgentErrorKind =
   | 'too_many'
   | 'unavailable';
 
-/** A refusal of the agent plane: `code` is stable snake_case, the message says what to do. */
+/** A refusal of the agent plane. `code` is stable snake_case; the message says what to do. */
 export class AgentError extends Error {
   readonly kind: AgentErrorKind;
   readonly code: string;

@@ -4,26 +4,26 @@ import { insertLine, type Line, type NewLine, nextSeqOf } from './event-log/line
 import { StreamWriter } from './event-log/writer.ts';
 import { waitForChange } from './wait-for-change.ts';
 
-/** Lines that a reader holds at a time. */
+/** Events that a reader fetches at a time. */
 const batch = 64;
-/** How often a stream is looked at that another host writes. */
+/** How often a stream that another host writes is polled. */
 const pollMs = 250;
 
 export interface ReadOptions {
-  /** The last `seq` that the reader has; -1 from the start. */
+  /** The last `seq` that the reader has; -1 reads from the start. */
   readonly after: number;
   readonly signal: AbortSignal;
   /**
-   * Asked while this host writes no more of the stream: whether nobody else does. By default nobody does, so that a
-   * reader ends when it has all.
+   * Called when this host has no writer for the stream: whether the stream is complete, so that no other host writes
+   * it either. Default: it is complete, and a reader ends after the last stored event.
    */
   readonly ended?: () => Promise<boolean>;
 }
 
 /**
- * Streams of tasks and runs: numbered lines, in the database before anybody sees them. What is written at the same time
- * by many streams is one transaction. Readers read the database, so that a slow one holds nothing back and nothing in
- * memory.
+ * Event streams of tasks and runs. Events are numbered and stored in the database before a reader sees them. Events of
+ * many streams that arrive at the same time share one transaction. Readers read the database, so a slow reader delays
+ * nothing and holds no memory.
  */
 export class EventLog {
   readonly #store: Store;
@@ -35,12 +35,12 @@ export class EventLog {
     this.#committer = new Committer(store);
   }
 
-  /** Begins or goes on with a stream; one writer at a time. */
+  /** Starts or continues a stream. A stream has one writer at a time. */
   open<Event extends NewLine>(
     stream: string,
     { nextSeq }: { readonly nextSeq: number },
   ): StreamWriter<Event> {
-    if (this.#writers.has(stream)) throw new Error(`the stream '${stream}' is being written already`);
+    if (this.#writers.has(stream)) throw new Error(`the stream '${stream}' already has a writer`);
     const writer = new StreamWriter<Event>({
       stream,
       nextSeq,
@@ -51,7 +51,7 @@ export class EventLog {
     return writer;
   }
 
-  /** One line in a transaction of the caller, of a stream that no writer is open for. */
+  /** Inserts one event in the caller's transaction. The stream must have no open writer. */
   async insert<Event extends NewLine>(
     tx: Tx,
     stream: string,
@@ -63,14 +63,14 @@ export class EventLog {
     return line;
   }
 
-  /** What the next line of a stream is numbered with. */
+  /** The `seq` of the next event of a stream. */
   async nextSeq(db: Db | Tx, stream: string): Promise<number> {
     return await nextSeqOf(db, stream);
   }
 
   /**
-   * The lines of a stream as JSON texts, those that are there and then those that come, until it is ended. Rejects with
-   * the signal's reason.
+   * Yields the events of a stream as JSON texts: the stored ones first, then new ones until the stream is complete.
+   * Rejects with the signal's reason.
    */
   async *read(
     stream: string,
@@ -80,7 +80,7 @@ export class EventLog {
     for (;;) {
       signal.throwIfAborted();
       const writer = this.#writers.get(stream);
-      // Before the lines are read, so that none is missed.
+      // Taken before the events are read, so that none is missed.
       const change = writer?.changed();
       const over = writer === undefined && (await ended());
       let rows;

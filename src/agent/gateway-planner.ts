@@ -7,21 +7,21 @@ import { brokeOff, refusal, refusalText, unreachable, wantsNewerLimit } from './
 import { asked, reasoningModel, unknownModel } from './gateway-planner/request.ts';
 import type { Planner, PlannerCall, PlannerEvent, PlannerRequest } from './planner.ts';
 
-/** An OpenAI-compatible server of models. */
+/** An OpenAI-compatible model server. */
 export interface Gateway {
-  /** Of its wire: `https://host/v1`. */
+  /** Base URL of its API: `https://host/v1`. */
   readonly url: string;
-  /** Undefined: it wants none. */
+  /** API key; undefined when the server needs none. */
   readonly key?: string;
-  /** Those that agents may have; undefined: whatever it has. */
+  /** Models that agents may use; undefined allows all. */
   readonly models?: readonly string[];
-  /** How long it may say nothing; default two minutes. */
+  /** Maximum time without data; default two minutes. */
   readonly timeoutMs?: number;
 }
 
 const defaultTimeoutMs = 120_000;
 
-/** A model of a gateway, by OpenAI's chat completions. What goes wrong never names the key. */
+/** Chat model of a gateway, called with OpenAI's chat completions. Its errors never contain the key. */
 export class GatewayPlanner implements Planner {
   readonly route;
   readonly #gateway: Gateway;
@@ -40,7 +40,7 @@ export class GatewayPlanner implements Planner {
     const silent = new AgentError(
       'unavailable',
       'gateway_timeout',
-      `The gateway said nothing for ${ms / 1000} s; [gateway] timeout_secs in the configuration gives it longer.`,
+      `The gateway sent nothing for ${ms / 1000} s. To wait longer, raise [gateway] timeout_secs in the configuration.`,
     );
     let timer: NodeJS.Timeout | undefined;
     const heard = () => {
@@ -71,7 +71,7 @@ export class GatewayPlanner implements Planner {
     let reason: Extract<AnswerEvent, { type: 'finish' }>['reason'] | undefined;
     for await (const frame of framesOf(response, heard)) {
       const held = heldIn(frame);
-      // `[DONE]` does not make an answer whole, its reason does; what cannot be read is nothing.
+      // An answer is complete when its finish reason came, not with `[DONE]`; unreadable frames are skipped.
       if (typeof held === 'string') continue;
       if (isFault(held, frame.event)) throw refusal(500, frame.data, this.route.model, this.#gateway.key);
       for (const event of reader.read(held))
@@ -108,7 +108,9 @@ export class GatewayPlanner implements Planner {
     yield { type: 'end', finish, ...counted(usage) };
   }
 
-  /** Refused for the name of its limit, a request goes out once more; from then on all have the other name. */
+  /**
+   * Retries once with `max_completion_tokens` when the server refuses `max_tokens`, and keeps that name from then on.
+   */
   async #ask(request: PlannerRequest, signal: AbortSignal): Promise<Response> {
     const response = await this.#post(request, signal);
     if (response.ok) return response;
@@ -134,7 +136,7 @@ export class GatewayPlanner implements Planner {
           ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
         },
         body: text,
-        // A key goes nowhere but where it was meant for.
+        // The key must not be sent to another address.
         redirect: 'error',
         signal,
       });
@@ -145,7 +147,7 @@ export class GatewayPlanner implements Planner {
   }
 }
 
-/** Nothing where the counts are none that can be added up. */
+/** Token usage; nothing when the counts are not safe integers. */
 function counted(usage: Usage | undefined): Pick<Extract<PlannerEvent, { type: 'end' }>, 'usage'> {
   if (!usage) return {};
   const { fresh, cacheWrite, cacheWrite1h, cacheRead, output: completionTokens } = usage;

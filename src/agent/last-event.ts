@@ -1,10 +1,10 @@
 const maxCharacters = 500;
 
-/** The `last_event` of finished work: `completed`, `cancelled` or `failed: why`. */
+/** The `last_event` of a finished task or run: `completed`, `cancelled` or `failed: <reason>`. */
 export const endedEvent = (outcome: string, reason?: string): string =>
   oneLine(reason === undefined ? outcome : `${outcome}: ${reason}`, maxCharacters);
 
-/** On one line and without what some databases cannot keep. */
+/** Text on one line, without control characters and lone surrogates, which some databases cannot store. */
 export function oneLine(text: string, characters: number): string {
   const line = text
     .slice(0, 10 * characters)

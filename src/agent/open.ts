@@ -27,24 +27,24 @@ import { Ensembles } from './workflows/ensembles.ts';
 import type { HostView } from './workflows/definition/conditions.ts';
 import { Runs } from './workflows/running/runs.ts';
 
-/** How often what waited too long is ended. */
+/** How often overdue changes and orphaned tasks are looked for. */
 const sweepMs = 60_000;
 
 export interface AgentHostOptions {
   readonly store: Store;
-  /** That receipts are signed with. */
+  /** Signs receipts. */
   readonly key: SigningKey;
   readonly clock: Clock;
   readonly version: string;
   readonly planners: Planners;
   readonly lab: FindLab;
-  /** What the host tells of itself to agents that observe it. */
+  /** Host data for the tools that observe the host. */
   readonly observe: Pick<ObserveReader, 'telemetry' | 'health'>;
-  /** What of it conditions of workflows read that the agent plane does not know itself. */
+  /** Host state that workflow conditions read and the agent plane does not know. */
   readonly served: () => Pick<HostView, 'completions_served' | 'model'>;
   readonly mcp: readonly McpServerConfig[];
   readonly builtins: Builtins;
-  /** Absolute paths that no agent may reach, whatever it is granted. */
+  /** Absolute paths that no agent may access, whatever its grants. */
   readonly forbidden: readonly string[];
   readonly operatorHash: string | undefined;
   /** Which workflows may be run by name. */
@@ -52,14 +52,14 @@ export interface AgentHostOptions {
   /** False: cancelled runs are shown as failed. */
   readonly cancelledState: boolean;
   readonly external: { readonly heartbeatSecs: number; readonly most: number };
-  /** Hears of tasks, runs, and what agents do in them. */
+  /** Receives spans of tasks, runs, turns and tool calls. */
   readonly watch?: Watch;
-  /** Hears of what nobody foresaw. */
+  /** Called with unexpected errors. */
   readonly onFault: (where: string, error: unknown) => void;
   readonly onNotice: (message: string) => void;
 }
 
-/** The agent plane of one host: all of its pieces, put together. */
+/** The agent plane of one host, with all of its services. */
 export class AgentHost {
   readonly agents: StoredAgents;
   readonly toolbox: SourcedToolbox;
@@ -133,7 +133,7 @@ export class AgentHost {
     this.receipts = receipts;
   }
 
-  /** Puts it together and takes up what the last process of this host left behind. */
+  /** Creates the services and recovers what the previous process of this host left unfinished. */
   static async open(options: AgentHostOptions): Promise<AgentHost> {
     const host = new AgentHost(options, await Bubblewrap.probe());
     await host.#sweep();
@@ -144,25 +144,25 @@ export class AgentHost {
     return host;
   }
 
-  /** What cannot be written now is tried again. */
+  /** Errors are reported; the next sweep tries again. */
   async #sweep(): Promise<void> {
     await this.changes.sweep().catch((error: unknown) => this.#onFault('pending changes', error));
     await this.tasks.recover().catch((error: unknown) => this.#onFault('tasks', error));
   }
 
-  /** Runs go on where they were, which may want a model: when there is one, or there will be none. */
+  /** Continues interrupted runs. Call it when the model is loaded, or when it is known that there is none. */
   async resume(): Promise<void> {
     await this.runs.recover();
     this.#resumed = true;
   }
 
-  /** @throws AgentError unavailable, as long as the host is starting */
+  /** @throws AgentError unavailable while the host is starting */
   requireResumed(): void {
     if (this.#resumed) return;
     throw new AgentError('unavailable', 'starting', 'The host is starting; send it again in a moment.');
   }
 
-  /** Ends what is at work, and stores how it ended. */
+  /** Ends running tasks and suspends or ends runs, and stores the outcome. */
   async close(): Promise<void> {
     clearInterval(this.#sweeps);
     this.#stopping.abort();

@@ -1,20 +1,20 @@
 import type { AgentSampling } from './shapes/agent-spec.ts';
 import type { Route } from './shapes/common.ts';
 
-/** What a model is asked in one turn. */
+/** Request of one turn to a chat model. */
 export interface PlannerRequest {
   readonly messages: readonly PlannerMessage[];
   readonly tools: readonly PlannerTool[];
   /** Default `auto`. */
   readonly toolChoice?: 'auto' | 'required' | { readonly name: string };
-  /** JSON schema that the text of an answer without calls must fit, or just any JSON object. */
+  /** The text of an answer without tool calls must be a JSON object, or fit the JSON schema. */
   readonly responseFormat?:
     | { readonly type: 'json' }
     | { readonly type: 'json_schema'; readonly schema: object };
   readonly sampling: AgentSampling;
-  /** Tokens that this answer may have. */
+  /** Maximum completion tokens of this answer. */
   readonly maxTokens: number;
-  /** W3C trace context of the turn, where it has one. */
+  /** W3C trace context of the turn. */
   readonly traceparent?: string;
 }
 
@@ -32,35 +32,35 @@ export interface PlannerTool {
 export interface PlannerCall {
   readonly id: string;
   readonly name: string;
-  /** JSON; a model that no grammar binds may write anything. */
+  /** JSON text; a model without constrained output may produce any text. */
   readonly arguments: string;
 }
 
 export type PlannerEvent =
   | { readonly type: 'delta' | 'reasoning'; readonly text: string }
-  /** Whole, when its arguments are. */
+  /** One complete tool call. */
   | { readonly type: 'call'; readonly call: PlannerCall }
   | {
       readonly type: 'end';
       readonly finish: 'stop' | 'tool_calls' | 'length';
-      /** Absent where the model did not say. */
+      /** Absent when the model reports none. */
       readonly usage?: { readonly promptTokens: number; readonly completionTokens: number };
     };
 
-/** A model that answers turns. An error that it throws ends the turn; an `AgentError` says why. */
+/** A chat model. An error that it throws ends the turn; an `AgentError` carries the reason. */
 export interface Planner {
   readonly route: Route;
-  /** Leaving the loop, or the signal, stops the model. */
+  /** Streams one answer. Leaving the loop or aborting the signal stops the model. */
   answer(request: PlannerRequest, signal: AbortSignal): AsyncIterable<PlannerEvent>;
 }
 
-/** Where agents get their models. */
+/** Looks up the chat models of agents. */
 export interface Planners {
   /**
    * @param model `resident`, or the id of a model of the gateway
-   * @throws AgentError `unavailable` where there is none
+   * @throws AgentError `unavailable` when there is no such model
    */
   find(model: string): Planner;
-  /** For the identity card. */
+  /** The `planner` member of the identity card. */
   readonly disclosure: { readonly kind: string; readonly model: string | null; readonly disclosure: string };
 }

@@ -10,31 +10,31 @@ import type { AbortReason, NewTurnEvent } from './shapes/turn-event.ts';
 import type { PlannerRequest } from './planner.ts';
 import type { ChangeTool, Proposal, Tool, ToolContext, ToolOutput } from './tool.ts';
 
-/** What the pieces of the agent plane are to each other. Who acts is written as `acts.by` (src/store/schema.ts). */
+/** Interfaces between the services of the agent plane. Actors are written as `acts.by` (src/store/schema.ts). */
 
-/** One agent at work on one prompt: a task, or a step of a run. */
+/** Request to run one agent on one prompt: a task, or a step of a run. */
 export interface TurnsRequest {
-  /** With the grants that count here. */
+  /** The agent, with the grants that apply to this request. */
   readonly agent: AgentSpec;
   readonly prompt: string;
-  /** Named texts and values that the prompt is about; shown to the model after it. */
+  /** Named texts and values; sent to the model after the prompt. */
   readonly inputs?: Readonly<Record<string, unknown>>;
   readonly cwd: string | undefined;
   readonly responseFormat?: PlannerRequest['responseFormat'];
-  /** Over the agent's own. */
+  /** Override the agent's own limits. */
   readonly limits?: AgentLimits;
   readonly about: Pick<ToolContext, 'taskId' | 'runId' | 'step' | 'sessionId'>;
-  /** What its turns and tools are a part of, for who watches; their ids begin with `ids`, as no others do. */
+  /** Parent span of its turns and tool calls, and the unique prefix of their span ids. */
   readonly within: { readonly work: Work; readonly ids: string };
-  /** A task tells the model that the change waits for a person, and goes on; a step waits for the decision. */
+  /** When a change is staged, a task tells the model and continues; a step waits for the decision. */
   readonly onStaged: 'go_on' | 'wait';
-  /** Awaited before anything is applied that may have effects. */
+  /** Awaited before a change with side effects may be applied. */
   readonly beforeEffect?: () => Promise<void>;
 }
 
 export interface Spent {
   readonly turns: number;
-  /** Absent where a model did not say. */
+  /** Absent when a model reported none. */
   readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number };
 }
 export type TurnsResult =
@@ -43,8 +43,8 @@ export type TurnsResult =
 
 export interface Turns {
   /**
-   * Never rejects but for our own bugs: what goes wrong is an `aborted` result. `emit` gets every event but `start`,
-   * the last one with it; it is awaited, so a slow log slows the loop.
+   * Runs the agent until it has an answer. Failures are an `aborted` result; it rejects only on a bug. `emit` receives
+   * every event but `start`, including the final one. It is awaited, so a slow log slows the loop.
    * @param signal aborted when the host stops (`shutdown`), or with an AgentError as its reason
    */
   run(
@@ -54,29 +54,31 @@ export interface Turns {
   ): Promise<TurnsResult>;
 }
 
-/** Everything that agents may call. */
+/** The tools that agents may call. */
 export interface Toolbox {
-  /** The catalog, in a steady order. */
+  /** The catalog, in a stable order. */
   catalog(): Promise<ToolCatalogEntry[]>;
-  /** Those that the grants name, and that are not unavailable. */
+  /** Tools that the grants name and that are available. */
   granted(context: Pick<ToolContext, 'grants'>): readonly Tool[];
   find(name: string): Tool | undefined;
-  /** Of the host's identity card. */
+  /** The `enforcement_tier` of the identity card. */
   readonly enforcementTier: 'none' | 'path' | 'os_sandbox';
 }
 
 export interface Decision {
   readonly state: 'applied' | 'discarded' | 'expired' | 'failed';
-  /** Of what was applied. */
+  /** Output of the applied change. */
   readonly output?: ToolOutput;
 }
 
-/** Changes that wait for a person, and the journal of who decided. */
+/** Pending changes that wait for a person's decision. Decisions are journaled. */
 export interface Changes {
   stage(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<PendingChange>;
-  /** Applies without asking, because the grants say so; journaled as `auto_approve` before and with its outcome. */
+  /**
+   * Applies a change that the grants approve automatically. Journaled as `auto_approve`, before and with its outcome.
+   */
   applyNow(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<ToolOutput>;
-  /** A question of the host itself, without a tool: approving it changes nothing but the answer. */
+  /** Stages a question of the host itself. Approving it applies no tool. */
   ask(
     question: Pick<PendingChange, 'intent' | 'summary'> & {
       readonly tool: 'approval_gate' | 'rerun_step';
@@ -87,50 +89,51 @@ export interface Changes {
   ): Promise<PendingChange>;
   list(): Promise<PendingChange[]>;
   /**
-   * Idempotent. The signal ends the waiting, not what is being applied.
-   * @throws AgentError not_found; conflict, still staged: `base_moved`, `tool_unavailable`, `apply_failed`; conflict for
-   * good: `already_discarded`, `expired`, `may_have_run`, `already_failed`; `being_applied`; unavailable: `not_recorded`
+   * Idempotent. The signal ends the waiting, not the application of the change.
+   * @throws AgentError not_found; conflict, still staged: `base_moved`, `tool_unavailable`, `apply_failed`; conflict
+   * for good: `already_discarded`, `expired`, `may_have_run`, `already_failed`; `being_applied`; unavailable:
+   * `not_recorded`
    */
   approve(id: string, by: string, signal: AbortSignal): Promise<{ id: string; applied: true }>;
   discard(id: string, by: string, note?: string): Promise<{ id: string; discarded: true }>;
-  /** Resolves when it is decided, also by another host on the same database; rejects with the signal's reason. */
+  /** Resolves when a person on any host of the same database has decided; rejects with the signal's reason. */
   decision(id: string, signal: AbortSignal): Promise<Decision>;
 }
 
-/** Credentials that acts of tasks and runs are done under. */
+/** Store sessions: the revocable credentials of tasks and runs. */
 export interface StoreSessions {
-  /** The capability is handed out once. */
+  /** Opens a session. The capability is returned only here. */
   open(tx: Tx, kind: 'task' | 'run', subject: string): Promise<{ id: string; capability: string }>;
   close(tx: Tx, id: string): Promise<void>;
-  /** Asked before every act of a tool. */
+  /** Checked before every tool call. */
   isRevoked(id: string): Promise<boolean>;
-  /** Logs the act, applied or refused. @throws AgentError unauthorized, not_found */
+  /** Revokes a session. Journals the act, applied or refused. @throws AgentError unauthorized, not_found */
   revoke(
     id: string,
     credential: { readonly capability?: string; readonly operator?: string; readonly isLocal?: boolean },
   ): Promise<ControlAct>;
 }
 
-/** The signed chain. */
+/** The signed receipt chain. */
 export interface Receipts {
-  /** Adds to the chain, in the transaction that ends the session. */
+  /** Adds a receipt to the chain, in the transaction that ends the session. */
   add(tx: Tx, body: ReceiptBody): Promise<WorkReceipt>;
   /** @throws AgentError not_found */
   get(id: string): Promise<WorkReceipt>;
 }
 
-/** What gates of the kind `event` wait for; `session.ended`, `pending.applied`, `task.completed` and so on. */
+/** Signals that gates of the kind `event` wait for, such as `session.ended`, `pending.applied` or `task.completed`. */
 export interface Signals {
   emit(tx: Tx, name: string, data: Readonly<Record<string, unknown>>): Promise<void>;
 }
 
-/** Stored agents. `default` is there also where none is stored. */
+/** Stored agents. `default` always exists. */
 export interface Agents {
   /** @throws AgentError not_found */
   get(name: string): Promise<AgentSpec>;
 }
 
-/** What of it is in the live part of the feed. */
+/** Source of live rows for the session feed. */
 export interface LiveRows {
   /** Newest first. */
   live(): Promise<Session[]>;

@@ -7,7 +7,7 @@ export interface Signal {
   readonly data: unknown;
 }
 
-/** What has happened, as gates of the kind `event` see it: by name, in the order in which it was written. */
+/** Signals in the database, which gates of the kind `event` wait for. Ordered by `seq`. */
 export class StoredSignals implements Signals {
   readonly #store: Store;
 
@@ -19,7 +19,7 @@ export class StoredSignals implements Signals {
     await this.add(tx, name, data);
   }
 
-  /** Its number. */
+  /** Stores a signal. @returns its `seq` */
   async add(tx: Tx, name: string, data: Readonly<Record<string, unknown>>): Promise<number> {
     const seq = await this.#store.next(tx, 'signal');
     const at = this.#store.time();
@@ -30,7 +30,7 @@ export class StoredSignals implements Signals {
     return seq;
   }
 
-  /** The number of the last one; a later one is larger. */
+  /** `seq` of the newest signal. */
   async last(db: Db | Tx): Promise<number> {
     const { value } = await db
       .selectFrom('counters')
@@ -40,7 +40,7 @@ export class StoredSignals implements Signals {
     return value;
   }
 
-  /** Those of a name after a number, the earliest first. */
+  /** Signals of a name after a `seq`, oldest first. */
   async after(name: string, seq: number, most: number): Promise<Signal[]> {
     const rows = await this.#store.read((db) =>
       db

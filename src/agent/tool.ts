@@ -2,32 +2,32 @@ import type { Grants } from './shapes/agent-spec.ts';
 import type { PendingChange } from './shapes/pending-change.ts';
 import type { ToolCatalogEntry } from './shapes/tool.ts';
 
-/** On whose behalf a tool runs, and within what. */
+/** For whom a tool runs, and its limits. */
 export interface ToolContext {
   readonly agent: string;
   readonly taskId?: string;
   readonly runId?: string;
   readonly step?: string;
-  /** The store session; a revoked one gets nothing done any more. */
+  /** The store session; after its revocation no tool runs. */
   readonly sessionId?: string;
   readonly grants: Grants;
-  /** Absolute; relative paths of arguments start here. Undefined: there are none. */
+  /** Absolute base of relative path arguments; undefined when relative paths are not allowed. */
   readonly cwd: string | undefined;
   readonly signal: AbortSignal;
 }
 
-/** What the model gets to read. */
+/** Tool output that is sent to the model. */
 export interface ToolOutput {
   readonly ok: boolean;
   readonly output: string;
-  /** Something was cut off. */
+  /** Whether part of the output was cut off. */
   readonly truncated: boolean;
 }
 
-/** A change before it is staged. Everything that `apply` needs is in it, so that a restart loses nothing. */
+/** A change before it is staged. It holds everything that `apply` needs, so it survives a restart. */
 export interface Proposal {
   readonly kind: PendingChange['kind'];
-  /** From the call's argument `intent`; '' where the model gave none. */
+  /** The call's argument `intent`; '' when the model gave none. */
   readonly intent: string;
   readonly summary: string;
   readonly path?: string;
@@ -42,38 +42,38 @@ interface AnyTool {
   readonly name: string;
   readonly description: string;
   readonly source: ToolCatalogEntry['source'];
-  /** JSON schema of an object; the engine's grammars keep it (docs/decisions/grammars.md). */
+  /** JSON schema of an object; constrained decoding enforces it (docs/decisions/grammars.md). */
   readonly inputSchema: Readonly<Record<string, unknown>>;
-  /** Why it cannot run at the moment; asked whenever it is listed or called. */
+  /** Why the tool cannot run now. Called whenever it is listed or called. */
   readonly unavailable?: () => string | undefined;
   readonly pin?: string;
 }
 
-/** Changes nothing. */
+/** A tool without side effects. */
 export interface ReadTool extends AnyTool {
   readonly kind: 'read';
-  /** A refusal or failure that the model should read is an output with `ok: false`, no error. */
+  /** A failure that the model should read is an output with `ok: false`, not an error. */
   run(args: Readonly<Record<string, unknown>>, context: ToolContext): Promise<ToolOutput>;
 }
 
-/** Changes something, and so only proposes it. */
+/** A tool with side effects. It proposes a change, which is applied after approval. */
 export interface ChangeTool extends AnyTool {
   readonly kind: 'change';
-  /** Why a person is asked first, where it is not simply that it changes something; what would change that. */
+  /** Why approval is required, if there is a special reason, and how to lift it. */
   readonly gatedReason?: string;
   propose(args: Readonly<Record<string, unknown>>, context: ToolContext): Promise<Proposal | ToolOutput>;
   /**
-   * Applies exactly what was proposed, once a person or a grant said so.
-   * @throws AgentError `conflict`, `base_moved` where what it was proposed upon is no longer there: nothing was done
+   * Applies exactly what was proposed, after a person or a grant approved it.
+   * @throws AgentError `conflict`, `base_moved` when the base of the proposal has changed; nothing was done
    */
   apply(payload: unknown, signal: AbortSignal): Promise<ToolOutput>;
-  /** Whether it was applied, where nobody saw how it ended: after a crash in the middle, or an error. */
+  /** Whether the change was applied, when the outcome is unknown after a crash or an error. */
   verify?(payload: unknown): Promise<'applied' | 'not_applied' | 'unknown'>;
 }
 
 export type Tool = ReadTool | ChangeTool;
 
-/** Where tools come from: the built-in ones, one MCP server each. */
+/** A source of tools: the built-in tools, or one MCP server. */
 export interface ToolSource {
   tools(): readonly Tool[];
 }

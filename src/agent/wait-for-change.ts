@@ -1,6 +1,6 @@
 import { unlessAborted } from '../util/abort.ts';
 
-/** Waits for the change, or for some milliseconds; rejects with the signal's reason. */
+/** Waits for a change, at most `ms` milliseconds. Rejects with the signal's reason. */
 export async function waitForChange(
   change: Promise<void> | undefined,
   ms: number | undefined,

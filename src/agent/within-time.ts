@@ -1,7 +1,7 @@
 import process from 'node:process';
 import { createContext, Script } from 'node:vm';
 
-/** Work of strangers took longer than anybody waits for. */
+/** A computation on untrusted input took too long. */
 export class TookTooLong extends Error {
   constructor() {
     super('it takes too long');
@@ -12,16 +12,18 @@ export class TookTooLong extends Error {
 const context = createContext({});
 const script = new Script('work()');
 
-/** Of the time that it was given, what work must have computed to be too long: else the machine was busy with others. */
+/**
+ * Share of its time limit that a computation must have spent on the CPU to be too long; otherwise the machine was busy.
+ */
 const leastShare = 0.8;
-/** How often it is given more time, twice as much each time. */
+/** Attempts on a busy machine; each has twice the time limit of the one before. */
 const mostTries = 5;
 
 /**
- * Does work that strangers may have made endless, such as checking a value against their schema, and cuts it off: while
- * it lasts, the host does nothing else. The work must be such that it may end anywhere and begin anew.
- * @param ms of computing; on a busy machine that may take longer
- * @throws TookTooLong
+ * Runs a synchronous computation on untrusted input, such as validation against a client's schema, with a time limit:
+ * the event loop is blocked meanwhile. The computation may be stopped at any point and started again.
+ * @param ms CPU time; on a busy machine the wall time may be longer
+ * @throws TimeLimitExceeded
  */
 export function withinTime<Result>(ms: number, work: () => Result): Result {
   for (let tries = 1, timeout = ms; ; tries++, timeout *= 2) {
@@ -41,7 +43,7 @@ function cutOff<Result>(ms: number, work: () => Result): Result {
   try {
     return script.runInContext(context, { timeout: ms }) as Result;
   } catch (error) {
-    // Of the other context, so it is no instance of our `Error`.
+    // An error of the other context is no instance of this context's `Error`.
     const { code } = error as { code?: unknown };
     throw code === 'ERR_SCRIPT_EXECUTION_TIMEOUT' ? new TookTooLong() : error;
   } finally {
@@ -49,7 +51,7 @@ function cutOff<Result>(ms: number, work: () => Result): Result {
   }
 }
 
-/** What this thread has computed so far, in ms. */
+/** CPU time of this thread so far, in ms. */
 function computed(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;

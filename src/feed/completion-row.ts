@@ -3,7 +3,7 @@ import { figure, name, type RowOf } from './rows.ts';
 
 type Row = RowOf<'completions'>;
 
-/** A completion, or an answer of an agent's model; undefined for other work. */
+/** Row of a completion or of an agent's turn; undefined for other spans. */
 export function rowOf(work: Work): Row | undefined {
   if (work.kind === 'completion') {
     const facts = work.facts as CompletionFacts;
@@ -32,7 +32,7 @@ export function rowOf(work: Work): Row | undefined {
     operation: 'chat',
     by: `agent:${facts.agent}`,
     engine: facts.engine,
-    // Agents read all answers while they are made.
+    // Agents always stream.
     stream: 1,
     requested_model: null,
     answers: 1,
@@ -64,13 +64,13 @@ function common(work: Work, facts: CompletionFacts | TurnFacts) {
   };
 }
 
-/** To the microsecond. */
+/** Rounds to microseconds. */
 function time(ms: number | undefined): number | null {
   const known = figure(ms);
   return known === null ? null : Math.round(known * 1000) / 1000;
 }
 
-/** The task or the run that it is for. */
+/** Id of the task or run that a span belongs to. */
 function subjectOf({ parent }: Work): string | undefined {
   if (!parent || parent.kind === 'task' || parent.kind === 'run') return parent?.id;
   return subjectOf(parent);

@@ -6,27 +6,27 @@ import { type FeedRow, type Surface, timeOf, writeRows } from './rows.ts';
 
 export interface FeedOptions {
   readonly store: Pick<Store, 'endpointId' | 'transaction'>;
-  /** Hears once of every time that the database fails. */
+  /** Called once per database outage. */
   readonly onFault: (where: string, error: unknown) => void;
 }
 
-/** Rows that wait for the database at the most. */
+/** Maximum rows in memory. */
 const most = 10_000;
-/** How long the first row waits for others, in ms. */
+/** How long the first row of a batch waits for others. */
 const patienceMs = 1000;
-/** Rows of a transaction. */
+/** Rows per transaction. */
 const together = 200;
-/** Between tries while the database fails, in ms. */
+/** Maximum delay between attempts while the database fails. */
 const longestPause = 30_000;
 
 /**
- * Writes what happened into the database, in batches: at most one a second, but for full ones. Who tells it never waits
- * and never hears of trouble: the rows are kept as long as there is room, and what had to be dropped is told as a gap.
+ * Writes the rows of the observe plane to the database in batches: one a second, and full batches at once. `add` never
+ * waits and never throws. Rows stay in memory while the database fails; dropped rows are recorded as gaps.
  */
 export class Feed implements Sink {
   readonly #store: FeedOptions['store'];
   readonly #onFault: FeedOptions['onFault'];
-  /** The oldest first. */
+  /** Rows to write, oldest first. */
   #waiting: FeedRow[] = [];
   readonly #gaps = new Gaps();
   #failures = 0;
@@ -51,13 +51,13 @@ export class Feed implements Sink {
     this.#schedule();
   }
 
-  /** Writes what waits now. Resolves also where the database fails. */
+  /** Writes the waiting rows now. Resolves even if the database fails. */
   async flushed(): Promise<void> {
     await this.#writing;
     await this.#write(1);
   }
 
-  /** Writes what waits; what comes later is not heard. */
+  /** Writes the waiting rows; rows added later are ignored. */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
@@ -84,7 +84,7 @@ export class Feed implements Sink {
     this.#timer.unref();
   }
 
-  /** @param least a further batch has so many rows at least */
+  /** @param minRows writes another batch while at least this many rows wait */
   #write(least: number): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Surface } from './rows.ts';
 
-/** Rows that were dropped: `database_failed`, or `overload`, where they came faster than they could be written. */
+/** Dropped rows. `overload`: rows came faster than they could be written. */
 export interface Gap {
   readonly id: string;
   readonly surface: Surface;
@@ -12,7 +12,7 @@ export interface Gap {
   rows: number;
 }
 
-/** What has been dropped and is not told yet. */
+/** Gaps that are not stored yet. */
 export class Gaps {
   #gaps = new Map<string, Gap>();
 

@@ -1,3 +1,3 @@
-/** The only door of the feed: what happened, as rows that the observe plane reads. */
+/** Public interface of the observe feed: rows that the observe plane reads. */
 export { Feed, type FeedOptions } from './feed.ts';
 export { observedLab } from './observed-lab.ts';

@@ -11,11 +11,11 @@ import { figure, type RowOf, worst } from './rows.ts';
 
 export interface Observing {
   readonly feed: Pick<Feed, 'add'>;
-  /** As `GET /v1/models` calls the model that the lab is over. */
+  /** Id of the lab's model, as in `GET /v1/models`. */
   readonly model: string;
 }
 
-/** The lab, with all that it judges and measures told to the feed, whoever asks for it. */
+/** Wraps a lab so that every parity and bench result is added to the feed. */
 export function observedLab(lab: Lab, { feed, model }: Observing): Lab {
   const head = () => ({ id: randomUUID(), at: new Date().toISOString(), model });
   return {
@@ -98,7 +98,7 @@ interface Case {
   readonly max_abs: number;
 }
 
-/** @param cases undefined where none was compared */
+/** @param cases undefined when none was compared */
 function figures(cases: readonly Case[] | undefined) {
   return {
     cases: figure(cases?.length),

@@ -3,14 +3,14 @@ import type { Tables, Tx } from '../store/index.ts';
 import type { Gap } from './gaps.ts';
 
 export type Surface = 'completions' | 'parity' | 'bench';
-/** The feed knows whose it is. */
+/** A row without `endpoint_id`, which the feed adds. */
 export type RowOf<S extends Surface> = Omit<Insertable<Tables[S]>, 'endpoint_id'>;
 export type FeedRow = { readonly [S in Surface]: { readonly surface: S; readonly row: RowOf<S> } }[Surface];
 
-/** What a surface's rows are in the order of. */
+/** The time that a surface's rows are ordered by. */
 export const timeOf = (row: FeedRow['row']): string => ('started_at' in row ? row.started_at : row.at);
 
-/** A row that is there already was written by a transaction whose end nobody heard of. */
+/** Writes rows and gaps. Existing rows are skipped: they come from a transaction whose commit was not confirmed. */
 export async function writeRows(
   tx: Tx,
   endpointId: string,
@@ -39,13 +39,13 @@ export async function writeRows(
   for (const one of insert) if (one) await one.onConflict((conflict) => conflict.doNothing()).execute();
 }
 
-/** What no database holds in a number is not known. */
+/** Null for a value that is unknown or not finite. */
 export const figure = (value: number | undefined): number | null =>
   value === undefined || !Number.isFinite(value) ? null : value;
 
-/** The greatest of them; null where there is none, or one that is no number. */
+/** The maximum; null when the list is empty or a value is not finite. */
 export const worst = (values: readonly number[]): number | null =>
   values.length === 0 ? null : figure(values.reduce((most, one) => Math.max(most, one)));
 
-/** Texts of callers and providers, of any length. */
+/** Limits a text of a client or provider to 200 well-formed characters. */
 export const name = (text: string | undefined): string | null => text?.slice(0, 200).toWellFormed() ?? null;

@@ -1,10 +1,10 @@
-/** Deeper than anything that we write; text from outside must not exhaust the stack. */
+/** Maximum nesting, more than the host writes. Untrusted input must not exhaust the stack. */
 const deepest = 64;
 
 /**
- * The canonical JSON text of a value (RFC 8785): no white space, members sorted by UTF-16 code units, numbers as
- * ECMAScript prints them. Members that are undefined are left out.
- * Throws `TypeError` for what has no such text: lone surrogates, NaN, infinities, functions, more than 64 levels.
+ * The canonical JSON text of a value (RFC 8785): no white space, members sorted by UTF-16 code units, numbers printed
+ * as in ECMAScript. Undefined members are left out. Throws `TypeError` for values without canonical JSON: lone
+ * surrogates, NaN, infinities, functions, more than 64 levels.
  */
 export function canonicalJson(value: unknown): string {
   return written(value, 0);
@@ -25,7 +25,7 @@ function written(value: unknown, depth: number): string {
     case 'object': {
       if (value === null) return 'null';
       const members = Object.entries(value).filter(([, member]) => member !== undefined);
-      // The default order is the one that the RFC asks for: by UTF-16 code units, not by characters.
+      // String comparison is by UTF-16 code units, as the RFC requires.
       members.sort(([a], [b]) => (a < b ? -1 : 1));
       const texts = members.map(([name, member]) => `${written(name, 0)}:${written(member, depth + 1)}`);
       return `{${texts.join(',')}}`;

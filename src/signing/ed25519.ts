@@ -4,7 +4,7 @@ import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:
 export interface SigningKey {
   readonly privateKey: KeyObject;
   readonly publicKey: KeyObject;
-  /** Of the public key, as `keyIdOf` makes it. */
+  /** Id of the public key, from `computeKeyId`. */
   readonly keyId: string;
 }
 
@@ -24,14 +24,14 @@ export const publicKeyOf = (raw: Uint8Array): KeyObject =>
 export const keyIdOf = (raw: Uint8Array): string =>
   `ed25519:${createHash('sha256').update(raw).digest('hex').slice(0, 16)}`;
 
-/** @returns base64 of the 64 bytes */
+/** @returns the 64-byte signature in base64 */
 export const signatureOf = (bytes: Uint8Array, { privateKey }: Pick<SigningKey, 'privateKey'>): string =>
   sign(null, bytes, privateKey).toString('base64');
 
 /**
- * Whether a signature fits; never throws.
- * @param raw 32 bytes of the public key
- * @param value base64
+ * Whether a signature is valid. Never throws.
+ * @param raw the public key, 32 bytes
+ * @param value the signature in base64
  */
 export function fits(bytes: Uint8Array, raw: Uint8Array, value: string): boolean {
   const signature = bytesOf(value, 64);
@@ -43,7 +43,7 @@ export function fits(bytes: Uint8Array, raw: Uint8Array, value: string): boolean
   }
 }
 
-/** Base64 of so many bytes, or nothing; another spelling of the same bytes is nothing too. */
+/** Decodes base64 of exactly `count` bytes. Undefined for another length or a non-canonical encoding. */
 export function bytesOf(base64: string, count: number): Buffer | undefined {
   const bytes = Buffer.from(base64, 'base64');
   return bytes.length === count && bytes.toString('base64') === base64 ? bytes : undefined;

@@ -5,7 +5,7 @@ import { keyIdOf, rawPublicKey, type SigningKey } from './ed25519.ts';
 import { makeOnce } from './make-once.ts';
 import { plainReason } from '../words/plain-reason.ts';
 
-/** The key is there but cannot be used, or cannot be made. */
+/** The host key exists but is unusable, or cannot be created. */
 export class HostKeyError extends Error {
   constructor(message: string) {
     super(message);
@@ -14,8 +14,8 @@ export class HostKeyError extends Error {
 }
 
 /**
- * The key that this host signs its receipts and configs with: `host.key` in the data directory, made at first need.
- * Throws `HostKeyError` where the file is there but holds no such key.
+ * Loads the key that the host signs receipts and configs with: `host.key` in the data directory. Creates it when the
+ * file is missing. Throws `HostKeyError` when the file holds no Ed25519 key.
  */
 export async function hostKey(dataDir: string): Promise<SigningKey> {
   const file = join(dataDir, 'host.key');
@@ -34,24 +34,27 @@ export async function hostKey(dataDir: string): Promise<SigningKey> {
     if (privateKey.asymmetricKeyType !== 'ed25519') throw new Error(String(privateKey.asymmetricKeyType));
   } catch {
     throw new HostKeyError(
-      `${file} holds no Ed25519 key. Restore it, or remove it: then a new key is made; configs that the old one signed are no longer trusted unless --trust-key names it, and receipts that it signed verify with the old public key only.`,
+      `${file} holds no Ed25519 key. Restore the file, or remove it to create a new key. Configs that the old key signed are then no longer trusted unless --trust-key names it, and receipts that it signed verify with the old public key only.`,
     );
   }
   const publicKey = createPublicKey(privateKey);
   return { privateKey, publicKey, keyId: keyIdOf(rawPublicKey(publicKey)) };
 }
 
-/** The private key as it may stand in a text: the lines of its file, and its 32 bytes in hex, base64 and base64url. */
+/**
+ * Encodings of the private key to redact in texts: the lines of its file, and its 32 bytes in hex, base64 and
+ * base64url.
+ */
 export function textsOfKey({ privateKey }: Pick<SigningKey, 'privateKey'>): string[] {
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
   const lines = pem.split('\n').filter((line) => line !== '' && !line.startsWith('-----'));
   const bytes = Buffer.from(privateKey.export({ format: 'jwk' }).d ?? '', 'base64url');
   const encoded = (['hex', 'base64', 'base64url'] as const).map((encoding) => bytes.toString(encoding));
-  // The first 16 bytes of the file's line say that it is such a key. The 22 characters for them are in every one.
+  // The first 16 bytes (22 characters) of the base64 line are the PKCS #8 header, the same in every key.
   return [...lines, ...lines.map((line) => line.slice(22)), ...encoded];
 }
 
-/** A new key, or the one that another host made in the meantime. */
+/** Creates a key, or returns the one that another process has just created. */
 const makeKey = (file: string): Promise<string> =>
   makeOnce(file, generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
 

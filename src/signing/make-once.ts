@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { link, open, readFile, unlink } from 'node:fs/promises';
 
 /**
- * Writes a new file for its owner only, whole or not at all, or finds that another process was faster.
- * @returns what the file holds
+ * Creates a file (mode 600) atomically. If another process created it first, that file stays.
+ * @returns the content of the file
  */
 export async function makeOnce(file: string, text: string): Promise<string> {
   const partial = `${file}.${randomUUID()}.tmp`;
@@ -15,7 +15,7 @@ export async function makeOnce(file: string, text: string): Promise<string> {
     } finally {
       await handle.close();
     }
-    // Not a rename: of two hosts that start at once, the second must not replace what the first one made.
+    // Link instead of rename: when two hosts start at once, the second must not replace the file of the first.
     await link(partial, file);
     return text;
   } catch (error) {

@@ -1,17 +1,17 @@
 import { createHash, hash as hashOf, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** Name the secret wherever it turns up, so that scanners of sources and logs find it, and the recorder. */
+/** Kinds of secrets. The kind is part of the prefix, by which secret scanners and the recorder recognize a secret. */
 export const secretKinds = ['bearer', 'operator', 'peer', 'session', 'external', 'gateway', 'write'] as const;
 type SecretKind = (typeof secretKinds)[number];
 
-/** 256 random bits as text: `lathe_<kind>_` and 43 characters. */
+/** A new secret of 256 random bits: `lathe_<kind>_` and 43 characters. */
 export const newSecret = (kind: SecretKind): string =>
   `lathe_${kind}_${randomBytes(32).toString('base64url')}`;
 
-/** What is kept of a secret: hex of its SHA-256. */
+/** The stored form of a secret: its SHA-256 in hex. */
 export const secretHash = (secret: string): string => hashOf('sha256', secret);
 
-/** Whether a secret is the one of a hash, in a time that tells nothing of either. */
+/** Compares a secret with a stored hash in constant time. */
 export function secretFits(hash: string, given: string): boolean {
   const expected = Buffer.from(hash, 'hex');
   const got = createHash('sha256').update(given).digest();

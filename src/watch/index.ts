@@ -1,4 +1,4 @@
-/** What is being done, told to whoever watches. Stands below all planes and imports nothing. */
+/** Spans of the work that the planes do, and the sinks that receive them. Lowest layer: it imports nothing. */
 export { traceparentOf } from './traceparent.ts';
 export { rackOf, type Sink, unwatched, Watch, Work, type WorkOptions } from './watch.ts';
 export {

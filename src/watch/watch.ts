@@ -1,8 +1,8 @@
 import type { Ending, FactsOf, RackId, Said, WorkKind } from './work.ts';
 
-/** Somebody who watches. Nothing that it does may throw or take time: it is called in the middle of the work. */
+/** Receives spans. It is called synchronously while the work runs, so it must not throw or block. */
 export interface Sink {
-  /** Whether it keeps what is said in such work: else nobody collects it. Asked when the work begins. */
+  /** Whether it wants transcripts of a rack. Called when a span starts; if no sink wants one, none is collected. */
   readonly keepsTexts?: (rack: RackId) => boolean;
   readonly began?: (work: Work) => void;
   readonly ended?: (work: Work) => void;
@@ -10,27 +10,27 @@ export interface Sink {
 
 export interface WorkOptions {
   readonly parent?: Work | undefined;
-  /** W3C trace context of the request that asks for it. */
+  /** W3C trace context of the request. */
   readonly traceparent?: string | undefined;
   readonly now?: Date;
 }
 
-/** Something that is being done. Its facts become known while it lasts; sinks read them when it ends. */
+/** An operation with a start and an end. Attributes are set while it runs; sinks read them when it ends. */
 export class Work<K extends WorkKind = WorkKind> {
   readonly kind: K;
-  /** Of the request, task, run, tool call; unique among its kind but for steps and segments. */
+  /** Id of the request, task, run or tool call. Unique within its kind, except for steps and run segments. */
   readonly id: string;
   readonly facts: FactsOf[K];
   readonly parent: Work | undefined;
   readonly startedAt: Date;
-  /** `performance.now()` at the beginning. */
+  /** `performance.now()` at the start. */
   readonly begun = performance.now();
-  /** Of the request that asked for it; where somebody traces, of this work itself, for requests that it makes. */
+  /** Trace context of the request. When tracing is on, the context of this span, for outgoing requests. */
   traceparent: string | undefined;
-  /** What was said, where somebody keeps it. */
+  /** Conversation content; undefined when no sink wants it. */
   readonly said: Said[] | undefined;
   ending: Ending | undefined;
-  /** From beginning to end. */
+  /** Duration from start to end. */
   totalMs: number | undefined;
   readonly #sinks: readonly Sink[];
 
@@ -51,18 +51,18 @@ export class Work<K extends WorkKind = WorkKind> {
     for (const sink of sinks) sink.began?.(this);
   }
 
-  /** The text is only made where somebody keeps it. */
+  /** Adds a transcript entry. The text is built only when a sink wants it. */
   say(role: Said['role'], text: () => string, name?: string): void {
     this.said?.push({ at: new Date(), role, text: text(), ...(name === undefined ? {} : { name }) });
   }
 
-  /** Notes when the first piece of the answer came; later ones do not count. */
+  /** Records the time of the first token; later calls change nothing. */
   firstToken(): void {
     const facts = this.facts as { firstTokenMs?: number };
     facts.firstTokenMs ??= performance.now() - this.begun;
   }
 
-  /** Once; what comes later is not heard. */
+  /** Ends the span; later calls change nothing. */
   end(ending: Ending): void {
     if (this.ending) return;
     this.ending = ending;
@@ -71,7 +71,7 @@ export class Work<K extends WorkKind = WorkKind> {
   }
 }
 
-/** The rack that work belongs to: an agent's turns and tools go with the task or the run that they are part of. */
+/** The rack of a span. Turns and tool calls belong to the rack of their task or run. */
 export function rackOf({ kind, parent }: Work): RackId {
   if (kind === 'completion') return 'completions';
   if (kind === 'gateway') return 'gateway';
@@ -79,7 +79,7 @@ export function rackOf({ kind, parent }: Work): RackId {
   return parent ? rackOf(parent) : 'agent';
 }
 
-/** Where the planes tell what they do. */
+/** Starts spans and delivers them to its sinks. */
 export class Watch {
   readonly #sinks: readonly Sink[];
 
@@ -92,5 +92,5 @@ export class Watch {
   }
 }
 
-/** Nobody watches. */
+/** Tracer without sinks. */
 export const unwatched = new Watch();

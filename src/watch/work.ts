@@ -1,9 +1,9 @@
 /**
- * What the planes do, as they tell it to whoever watches: the feed of the observe plane, telemetry, metrics, the
- * recorder. Times are milliseconds; what is not known stays undefined and is never a zero.
+ * Attributes of spans, for the observe feed, telemetry, metrics and the recorder. Times are milliseconds; an unknown
+ * value is undefined, never zero.
  */
 
-/** An answer of the resident model to a request, on any wire. */
+/** A completion of the resident model, on any wire. */
 export interface CompletionFacts {
   readonly wire:
     | 'chat'
@@ -18,25 +18,25 @@ export interface CompletionFacts {
   /** As `acts.by` of src/store/schema.ts. */
   readonly by: string;
   stream: boolean;
-  /** As the request names it. */
+  /** Model name in the request. */
   requestedModel?: string;
-  /** The id of the one that answers. */
+  /** Id of the model that answers. */
   model?: string;
-  /** Answers (`n`), or texts of an embedding. */
+  /** Number of choices (`n`), or of embedded texts. */
   answers?: number;
   promptTokens?: number;
   cachedTokens?: number;
   completionTokens?: number;
-  /** From the arrival of the request to the first piece of its answer. */
+  /** Time from the arrival of the request to the first token. */
   firstTokenMs?: number;
   queuedMs?: number;
   prefillMs?: number;
   decodeMs?: number;
-  /** `stop`, `length`, `tool_calls`; of several answers the last one's. */
+  /** `stop`, `length` or `tool_calls`; with several choices, of the last one. */
   finish?: string;
 }
 
-/** An agent at work on a prompt by itself. */
+/** An agent task. */
 export interface TaskFacts {
   readonly agent: string;
   readonly by?: string;
@@ -47,12 +47,12 @@ export interface TaskFacts {
   completionTokens?: number;
 }
 
-/** A segment of a workflow's run: from its start, or from a gate, to its end or the next gate. */
+/** A segment of a workflow run: from the start or a gate to the next gate or the end. */
 export interface RunFacts {
   readonly workflow: string;
 }
 
-/** A step of a run. */
+/** A step of a workflow run. */
 export interface StepFacts {
   readonly workflow: string;
   readonly step: string;
@@ -60,17 +60,17 @@ export interface StepFacts {
   attempts?: number;
 }
 
-/** One answer of an agent's model. */
+/** One turn of an agent: one answer of its model. */
 export interface TurnFacts {
   readonly agent: string;
   readonly engine: 'resident' | 'gateway';
   readonly model: string;
   promptTokens?: number;
   completionTokens?: number;
-  /** From asking the model to the first piece of its answer. */
+  /** Time from the request to the model to the first token. */
   firstTokenMs?: number;
   finish?: string;
-  /** Tools that it called. */
+  /** Number of tool calls in the answer. */
   calls?: number;
 }
 
@@ -79,9 +79,9 @@ export interface ToolFacts {
   readonly tool: string;
   readonly agent: string;
   readonly callId: string;
-  /** `read`: harmless. */
+  /** `read`: without side effects. */
   readonly toolKind: 'read' | 'change' | 'unknown';
-  /** The change waits for a person. */
+  /** Whether a change was staged for approval. */
   staged?: boolean;
 }
 
@@ -114,24 +114,26 @@ export interface FactsOf {
 }
 export type WorkKind = keyof FactsOf;
 
-/** How it ended. `abandoned`: whoever asked went away. `refused`: nothing was done, and that is the asker's doing. */
+/**
+ * Result of a span. `abandoned`: the client disconnected. `refused`: the request was rejected, and nothing was done.
+ */
 export interface Ending {
   readonly outcome: 'ok' | 'refused' | 'failed' | 'abandoned';
-  /** Of HTTP, where it was asked over HTTP. */
+  /** HTTP status of the response, for HTTP requests. */
   readonly status?: number;
-  /** A stable snake_case reason where it is not `ok`. */
+  /** Stable snake_case reason when the outcome is not `ok`. */
   readonly code?: string;
 }
 
-/** Something that was said in it, in order: only there where somebody keeps it. */
+/** One entry of a transcript, in order. */
 export interface Said {
   readonly at: Date;
   readonly role: 'system' | 'user' | 'assistant' | 'reasoning' | 'tool_call' | 'tool';
   readonly text: string;
-  /** Of the tool, for example. */
+  /** For example the name of the tool. */
   readonly name?: string;
 }
 
-/** What is kept of the texts of a kind of work. */
+/** Racks: kinds of conversation content that the recorder can store. */
 export const racks = ['agent', 'completions', 'workflows', 'gateway', 'external'] as const;
 export type RackId = (typeof racks)[number];

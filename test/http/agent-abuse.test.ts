@@ -13,7 +13,7 @@ interface Asked {
   readonly body?: string;
 }
 
-/** The real process, with a model that does whatever it is told to. */
+/** The real process, with a scripted model. */
 describe('the agent plane under abuse', () => {
   const folder = freshDataDir();
   const granted = join(folder, 'granted');
@@ -81,7 +81,7 @@ describe('the agent plane under abuse', () => {
     arguments: { intent: 'why not', path: join(granted, `${n}`), content: `${n}\n` },
   });
 
-  it('lets no page of another origin post anything', async () => {
+  it('refuses every POST from a page of another origin', async () => {
     script.push({ calls: [write(0)] });
     const staged = (await task({})).find(({ type }) => type === 'staged');
     const id = String(staged?.['pending_id']);
@@ -118,7 +118,7 @@ describe('the agent plane under abuse', () => {
     expect(JSON.parse(text)).toMatchObject({ state: 'staged' });
   });
 
-  it('answers whatever is sent to it, and never with a fault of its own', async () => {
+  it('answers every request without an internal error', async () => {
     const ids = [
       't1',
       'p1',
@@ -184,7 +184,7 @@ describe('the agent plane under abuse', () => {
     await alive();
   });
 
-  it('goes on where checking an answer with the schema that was asked for has no end', async () => {
+  it('survives endless validation of an answer against the requested schema', async () => {
     const pair = (level: number) => Array.from({ length: 2 }, () => ({ $ref: `#/$defs/d${level}` }));
     const defs = Array.from({ length: 40 }, (_, level) => [`d${level}`, { allOf: pair(level + 1) }]);
     const schema = { $ref: '#/$defs/d0', $defs: { ...Object.fromEntries(defs), d40: { type: 'string' } } };
@@ -197,7 +197,7 @@ describe('the agent plane under abuse', () => {
     await alive();
   });
 
-  it('takes no more changes of a task than a person can look at', async () => {
+  it('limits the staged changes of a task', async () => {
     const turns = Array.from({ length: 5 }, (_, turn) => ({
       calls: Array.from({ length: 30 }, (__, n) => write(1 + turn * 30 + n)),
     }));

@@ -13,7 +13,7 @@ import {
 import { workflow } from '../support/workflows.ts';
 
 // Run control of section 4.3 of the interface, and the runs of its section 3. A pause of 300 s is waited for in
-// test/http/runs-control.test.ts, 'goes on by itself after 300 seconds', on a clock that is turned by hand.
+// test/http/runs-control.test.ts, 'resumes by itself after 300 seconds', on a manual clock.
 
 const step = (id: string, prompt: string, more = '') =>
   `[[steps]]\nid = "${id}"\nagent = "worker"\nprompt = "${prompt}"\n${more}\n`;

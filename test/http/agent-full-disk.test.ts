@@ -27,7 +27,7 @@ const linesOf = (text: string): Line[] =>
     .split('\n')
     .map((line) => JSON.parse(line) as Line);
 
-// One story, told from its beginning: each part stands on the one before.
+// One scenario in sequence: each part depends on the one before.
 describe.skipIf(reason !== undefined)(
   `a host whose disk is full${reason ? `: skipped, ${reason}` : ''}`,
   () => {
@@ -110,7 +110,7 @@ describe.skipIf(reason !== undefined)(
       return { id: first.task_id ?? first.run_id ?? '', rest };
     }
 
-    it('refuses what is new, answers what is read, ends what was at work, and goes on when there is room', async () => {
+    it('refuses new work, answers reads, ends running work, and recovers when there is space again', async () => {
       const { disk, dataDir, start } = await prepare();
       const at = await start();
       const { ask, host } = at;
@@ -152,7 +152,7 @@ describe.skipIf(reason !== undefined)(
       const atWork = await begin(at, '/agent/v1/tasks', { agent: 'slow', prompt: 'Go.' });
       const running = await begin(at, '/agent/v1/workflows/slow/runs', {});
       disk.fill();
-      // What the log of the database already has room for is still taken.
+      // Writes that fit the space of the database's log are still accepted.
       let refusals = 0;
       const accepted: string[] = [];
       for (let n = 0; refusals < 5; n++) {
@@ -192,7 +192,7 @@ describe.skipIf(reason !== undefined)(
         });
         expect(told.get('retry-after')).toBe('30');
       }
-      // The slot of the run that was at work is taken until its end can be stored.
+      // The running run holds the slot until its end can be stored.
       expect((await ask('POST', '/agent/v1/workflows/plain/runs', {})).status).toBe(409);
 
       const reads = [
@@ -223,7 +223,7 @@ describe.skipIf(reason !== undefined)(
         messages: [{ role: 'user', content: 'Hi.' }],
       });
       expect([said.status, said.text]).toEqual([200, expect.stringContaining('xxxx')]);
-      // Longer than a session lives that does not beat; who beats is heard, though it cannot be written.
+      // Longer than a session lives without heartbeats. Heartbeats count even if they cannot be stored.
       await pause(5000);
       await until(() => (answered.get(503) ?? 0) > 5);
       const { sessions } = await json('GET', '/agent/v1/sessions');
@@ -271,7 +271,7 @@ describe.skipIf(reason !== undefined)(
         (await ask('POST', `/agent/v1/sessions/${await begunSession(at)}/revoke`, undefined, operator))
           .status,
       ).toBe(200);
-      // What went wrong is told, and not a thousand times.
+      // Failures are reported, but not thousands of times.
       expect(
         host.output.stderr.split('\n').filter((line) => /full/.test(line)).length,
         host.output.stderr,

@@ -8,16 +8,16 @@ import { seedJournal } from '../support/journal.ts';
 import { workflowSource } from '../support/kills/stored-actor.ts';
 import { scriptedOpenAi } from '../support/scripted-openai.ts';
 
-// One host on the embedded model, and a gateway that says what it is told to, for streams that are long or slow.
+// One host on the embedded model, and a scripted gateway, for streams that are long or slow.
 const model = 'scripted';
 const most = 64;
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** Turns of an agent that writes thousands of lines, and what it says in each. */
+/** Turns of an agent that emits thousands of events, and the texts of each. */
 const turns = 15;
 const chunk = (delta: object, finish_reason: string | null = null) =>
   `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
-// Neighbouring pieces of one text would be told together.
+// Adjacent deltas of one text would be merged.
 const flood = (turn: number): string =>
   [
     ...Array.from({ length: 160 }, (_, index) =>
@@ -88,7 +88,7 @@ async function json(method: string, path: string, body?: unknown, headers: Recor
   expect(response.status, `${method} ${path}: ${text}`).toBeLessThan(300);
   return JSON.parse(text) as Record<string, unknown>;
 }
-/** The id that the first line of a new stream names; the stream is left alone. */
+/** Starts a stream, and reads only the id in its first event. */
 async function begin(path: string, body: object, member: 'task_id' | 'run_id'): Promise<string> {
   const response = await ask('POST', path, body);
   expect(response.status).toBe(200);
@@ -122,8 +122,8 @@ async function complete(content: string): Promise<string> {
   return (choices as { message: { content: string } }[])[0]?.message.content ?? '';
 }
 
-describe('many at once', () => {
-  it('64 sessions live on while a run, tasks and completions go on, and a 65th has to wait', async () => {
+describe('load', () => {
+  it('64 external sessions stay alive during a run, tasks and completions; a 65th is refused', async () => {
     const alone = new Map<string, string>();
     for (const question of questions) alone.set(question, await complete(question));
     expect(new Set(alone.values()).size).toBe(questions.length);
@@ -207,7 +207,7 @@ describe('many at once', () => {
     for (const session of others) await finish(session);
   });
 
-  it('readers that stop reading hold nobody up, cost no memory, and miss nothing', async () => {
+  it('stalled readers delay nobody, cost no memory and miss no event', async () => {
     const resident = () =>
       Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${host.pid}/status`, 'utf8'))?.[1] ?? 0) / 1024;
     // What the host takes for the task itself, and gives back when it likes, is no matter of readers.
@@ -242,7 +242,7 @@ describe('many at once', () => {
     expect(unchunked(text)).toBe(whole);
   });
 
-  it('two hundred readers of one stream, while it is written', async () => {
+  it('two hundred readers follow one stream while it is written', async () => {
     const id = await begin('/agent/v1/tasks', { agent: 'slow', prompt: 'Go.' }, 'task_id');
     const texts = await Promise.all(Array.from({ length: 200 }, () => readAll(id)));
     const lines = linesOf(texts[0] ?? '');
@@ -251,7 +251,7 @@ describe('many at once', () => {
     expect(lines.map(({ seq }) => seq)).toEqual(lines.map((_, index) => index));
   });
 
-  it('a feed over ten thousand rows of the journal', async () => {
+  it('the session feed is fast with ten thousand journal rows', async () => {
     const endpointId = readFileSync(join(dataDir, 'endpoint-id'), 'utf8').trim();
     const store = await Store.open({ url: `sqlite:${join(dataDir, 'lathe.db')}`, endpointId });
     await seedJournal(store, 10_000);
@@ -271,7 +271,7 @@ describe('many at once', () => {
     expect(times).toEqual(times.toSorted().toReversed());
   });
 
-  it('has nothing to complain of', () => {
+  it('the host logs no errors', () => {
     expect(host.output.stderr).not.toMatch(/Error|MaxListeners/);
   });
 });

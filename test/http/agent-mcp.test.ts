@@ -31,7 +31,7 @@ async function catalog(...configs: McpServerConfig[]) {
 const zeros = `sha256:${'0'.repeat(64)}`;
 const named = (config: McpServerConfig, name: string): McpServerConfig => ({ ...config, name });
 
-test('the catalog has every state of a tool of an MCP server, each with a reason that says what to do', async () => {
+test('the catalog shows every state of MCP tools, each with a reason that says what to do', async () => {
   const remote = await httpServer('streamable');
   cleanups.push(() => remote.close());
   const first = await catalog(childConfig('serve'));
@@ -47,7 +47,7 @@ test('the catalog has every state of a tool of an MCP server, each with a reason
     named(childConfig('die', { pins: { read_note: zeros } }), 'dead'),
   );
 
-  // The host waits for nobody: what is pinned is there from the start.
+  // The host does not wait for servers: pinned tools are listed from the start.
   expect([...atOnce.keys()]).toEqual([
     'mcp_notes_read_note',
     'mcp_notes_write_note',

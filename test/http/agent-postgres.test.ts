@@ -29,7 +29,7 @@ const linesOf = (text: string) =>
 const expectWhole = (lines: readonly Line[]) =>
   expect(lines.map(({ seq }) => seq)).toEqual(lines.map((_, index) => index));
 
-describe.skipIf(postgresPrograms() === undefined)('hosts on a PostgreSQL server of their own', () => {
+describe.skipIf(postgresPrograms() === undefined)('hosts on their own PostgreSQL server', () => {
   const undo: (() => unknown)[] = [];
   afterEach(async () => {
     for (const step of undo.splice(0).toReversed()) await step();
@@ -169,7 +169,7 @@ describe.skipIf(postgresPrograms() === undefined)('hosts on a PostgreSQL server 
       await pause(9000);
       await server.startAgain();
 
-      /** A reader of a stream is told when the database is away; then it asks for the rest. */
+      /** A stream ends with an error when the database fails; the reader then requests the rest. */
       const whole = async (kind: 'tasks' | 'runs', { id, rest }: Awaited<ReturnType<typeof begin>>) => {
         const lines = await rest;
         if (!lines.at(-1)?.error || lines.at(-1)?.type) return lines;
@@ -198,7 +198,7 @@ describe.skipIf(postgresPrograms() === undefined)('hosts on a PostgreSQL server 
     },
   );
 
-  it('of two hosts on one database each has its own, and one that dies is left as it is', async () => {
+  it('two hosts on one database keep their own tasks and runs, also when one of them dies', async () => {
     const { start, first, verify } = await prepare();
     const second = await start(freshDataDir());
     const both = [first, second];
@@ -233,7 +233,7 @@ describe.skipIf(postgresPrograms() === undefined)('hosts on a PostgreSQL server 
     expect((await again.feed()).map(({ id }) => id)).not.toContain(left.id);
     for (const path of [`sessions/${leftRun.id}/cancel`, `runs/${leftRun.id}/pause`])
       expect([path, (await again.ask('POST', `/agent/v1/${path}`)).status]).toEqual([path, 409]);
-    // Whoever reads it elsewhere sees its end when its own host comes back.
+    // Readers on the other host see its end when its own host is back.
     const reading = again.ask('GET', `/agent/v1/tasks/${left.id}/events`);
     const back = await start(second.dataDir);
     const lines = linesOf((await reading).text);

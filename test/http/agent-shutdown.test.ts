@@ -1,11 +1,11 @@
-/** What a reader of a run hears when the host is stopped. */
+/** The end of a run's stream when the host stops. */
 import { afterEach, expect, it } from 'vitest';
 import { type HostProcess, startSource } from '../support/host.ts';
 
 let host: HostProcess | undefined;
 afterEach(async () => await host?.end());
 
-it('tells readers of a run that goes on later that the host stops, and cuts nobody off', async () => {
+it('ends streams of an unfinished run with the reason when the host stops, and cuts nobody off', async () => {
   host = startSource(['--port', '0', '--enable-all-workflows']);
   const base = `${await host.url()}/agent/v1`;
   const source = '[ensemble]\nname = "ask"\n\n[[steps]]\nid = "a"\ngate = { kind = "approval" }\n';

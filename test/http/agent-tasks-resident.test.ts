@@ -80,7 +80,7 @@ async function start() {
 const of = <Type extends TurnEvent['type']>(lines: readonly TurnEvent[], type: Type) =>
   lines.filter((line): line is Extract<TurnEvent, { type: Type }> => line.type === type);
 
-it('answers on the embedded model, several tasks at once', async () => {
+it('runs several tasks at once on the embedded model', async () => {
   const { run } = await start();
   const question = 'What is the capital of France?';
   const all = await Promise.all([run('plain', question), run('plain', question), run('plain', question)]);
@@ -98,11 +98,11 @@ it('reads a file that the model asks for', async () => {
   expect(of(lines, 'tool_result')[0]).toMatchObject({ ok: true, output: 'The tea is hot.\n' });
 });
 
-it('stages the same change every time that a call is asked for', async () => {
+it('stages the same change every time a call is forced', async () => {
   const { run, folder } = await start();
   const [one, two] = [await run('writer', writing), await run('writer', writing)];
   const [call] = of(one, 'tool_call');
-  // Bound by the grammar to the schema of the tool.
+  // Constrained by the grammar to the schema of the tool.
   expect(call).toMatchObject({
     tool: 'fs_write',
     arguments: { path: expect.any(String), content: expect.any(String) },
@@ -116,7 +116,7 @@ it('stages the same change every time that a call is asked for', async () => {
 });
 const writing = 'Save "port: 80" in notes/list.md.';
 
-it('says that more tools were granted than the context holds', async () => {
+it('fails when the granted tools do not fit the context', async () => {
   const { run } = await start();
   const lines = await run('crowded', 'Go.');
   expect(lines.at(-1)).toMatchObject({
@@ -128,7 +128,7 @@ it('says that more tools were granted than the context holds', async () => {
   });
 });
 
-it('binds an answer to the form that was asked for', async () => {
+it('constrains an answer to the requested format', async () => {
   const { run } = await start();
   const schema = { type: 'object', properties: { city: { enum: ['Paris', 'Rome'] } }, required: ['city'] };
   const lines = await run('plain', 'What is the capital of France?', {

@@ -39,7 +39,7 @@ describeDatabases('tasks', (url) => {
     return { ...server, ...world, gateway, post, get };
   };
 
-  it('streams a task from start to answer, and keeps all of it', async () => {
+  it('streams a task from start to answer, and stores all events', async () => {
     const { post, gateway, get, store, closed } = await start([
       { reasoning: 'Hm.', calls: [{ name: 'look', arguments: { at: 'it' } }] },
       { text: 'A cat.' },
@@ -91,12 +91,12 @@ describeDatabases('tasks', (url) => {
     expect(closed).toEqual(['shere-1']);
   });
 
-  it('tells the stream again from any line, to two readers at once and while it goes on', async () => {
+  it('replays the stream from any event, to two readers at once and while it grows', async () => {
     const { post, url: at, gateway } = await start(() => ({ text: 'word '.repeat(60), chunkMs: 5 }));
     const response = await post({ prompt: 'Go.' });
     const reader = response.body?.getReader();
     await reader?.read();
-    // The one who asked leaves in the middle.
+    // The client disconnects during the stream.
     await reader?.cancel();
     const readFrom = async (after: string) => linesOf(await fetch(`${at}/agent/v1/tasks/t1/events${after}`));
     const [whole, rest, none] = await Promise.all([
@@ -113,7 +113,7 @@ describeDatabases('tasks', (url) => {
     expect(gateway.left).toBe(0);
   });
 
-  it('holds nothing back for a slow reader', async () => {
+  it('does not wait for a slow reader', async () => {
     const { post, url: at, tasks } = await start([{ text: 'x'.repeat(60_000) }]);
     const slow = await post({ prompt: 'Go.' });
     const reader = slow.body?.getReader();
@@ -126,7 +126,7 @@ describeDatabases('tasks', (url) => {
     expect(Buffer.concat(late).toString().trimEnd().split('\n').at(-1)).toBe(JSON.stringify(whole.at(-1)));
   });
 
-  it('replays a task under its key, while it goes on and afterwards, and refuses another body', async () => {
+  it('replays a task for its idempotency key, during and after the task, and refuses another body', async () => {
     const { post, gateway, tasks } = await start(() => ({ text: 'once '.repeat(20), chunkMs: 10 }));
     const headers = { 'idempotency-key': 'k'.repeat(255) };
     const body = { prompt: 'Go.', inputs: { a: 1, b: 2 } };
@@ -144,7 +144,7 @@ describeDatabases('tasks', (url) => {
     expect((await post(body, { 'idempotency-key': 'k'.repeat(256) })).status).toBe(400);
   });
 
-  it('refuses a body with all that is wrong with it, and stores nothing', async () => {
+  it('refuses a body with all of its faults, and stores nothing', async () => {
     const { post, store } = await start([{}]);
     const wrong = await post({ prompt: '', agent: 'No!', limits: { max_turns: 0 }, cwd: 7 });
     expect(wrong.status).toBe(400);
@@ -164,14 +164,14 @@ describeDatabases('tasks', (url) => {
     expect((await rows(store)).tasks).toEqual([]);
   });
 
-  it('narrows the grants to what was asked for', async () => {
+  it('narrows the grants to the requested ones', async () => {
     const { post, gateway } = await start([{ calls: [{ name: 'write' }] }, { text: 'ok' }]);
     const lines = await linesOf(await post({ prompt: 'Go.', agent: 'eyes', grants: { tools: ['look'] } }));
     expect(gateway.requests[0]?.body.tools?.map((tool) => tool.function.name)).toEqual(['look']);
     expect(lines.find(({ type }) => type === 'tool_result')).toMatchObject({ ok: false });
   });
 
-  it('says where there is no task, and where no line', async () => {
+  it('refuses unknown tasks, and invalid positions', async () => {
     const { send } = await start([{}]);
     for (const path of ['/agent/v1/tasks/t9', '/agent/v1/tasks/t9/events', '/agent/v1/tasks/r1']) {
       const response = await send('GET', path);
@@ -183,7 +183,7 @@ describeDatabases('tasks', (url) => {
     }
   });
 
-  it('lets samplings, limits and the answer form of a request count', async () => {
+  it('applies sampling, limits and response format of a request', async () => {
     const { post, gateway } = await start([{ text: '{"a":1}' }]);
     const schema = { type: 'object' };
     await linesOf(
@@ -215,7 +215,7 @@ describeDatabases('tasks', (url) => {
     });
   });
 
-  it('tells a reader the end when the host stops, and takes no more tasks', async () => {
+  it('ends streams with the final event when the host stops, and refuses new tasks', async () => {
     const { post, tasks, stopping, store, closed } = await start([{ hang: true }]);
     const response = await post({ prompt: 'Go.' });
     stopping.abort(new Error('stopping'));
@@ -230,7 +230,7 @@ describeDatabases('tasks', (url) => {
     });
   });
 
-  it('has at most 32 tasks at work', async () => {
+  it('runs at most 32 tasks at once', async () => {
     const { post, tasks } = await start([{ hang: true }]);
     const all = await Promise.all(Array.from({ length: 33 }, () => post({ prompt: 'Go.' })));
     expect(all.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
@@ -249,7 +249,7 @@ describeDatabases('tasks', (url) => {
     for (const response of all) await response.body?.cancel();
   });
 
-  it('ends at its start what a host before it left behind, and only its own', async () => {
+  it('ends orphaned tasks of its previous process at the start, and only its own', async () => {
     const database = await url();
     const gateway = await scriptedOpenAi([{ hang: true }]);
     open.push(() => gateway.close());
@@ -296,7 +296,7 @@ describeDatabases('tasks', (url) => {
     ]);
   });
 
-  it('starts also where the end of what was left behind cannot be written, and writes it later', async () => {
+  it('starts even if the end of orphaned tasks cannot be stored, and stores it later', async () => {
     let refusals = 1;
     const receipts = {
       add: () =>
@@ -318,7 +318,7 @@ describeDatabases('tasks', (url) => {
     expect((await rows(world.store)).tasks).toMatchObject([{ state: 'failed' }]);
   });
 
-  it('writes the end as soon as the database takes it again', async () => {
+  it('stores the end when the database accepts it again', async () => {
     let refusals = 3;
     const receipts = {
       add: () =>
@@ -333,7 +333,7 @@ describeDatabases('tasks', (url) => {
     expect(faults).toMatchObject([{ error: { code: 'storage_full' } }]);
   });
 
-  it('has ended once, though the database lost its answer while it saved the end', async () => {
+  it('ends once, even if the commit of the end was not confirmed', async () => {
     let added = 0;
     const receipts = { add: () => Promise.resolve((added += 1) as never) };
     const { post, store, get } = await start([{ text: 'late' }, { text: 'next' }], { receipts });
@@ -377,33 +377,36 @@ describe('tasks of a gateway', () => {
   it.each([
     [401, 'refused the key'],
     [403, 'refused the key'],
-    [402, 'wants to be paid'],
+    [402, 'requires payment'],
     [404, "has no model 'scripted'"],
     [400, 'failed (400). It says: your key (key) is odd'],
     [500, 'failed (500)'],
-  ])('says what a %d means, and never the key', async (status, message) => {
+  ])('reports the meaning of status %d, never with the key', async (status, message) => {
     const error = { message: 'your key sk-very-secret is odd' };
     const { end: last } = await end([{ status, error }]);
     expect(last).toMatchObject({ type: 'aborted', reason: 'error' });
     expect(last).toHaveProperty('message', expect.stringContaining(message));
   });
 
-  it.each([429, 502, 503, 529])('asks again after a %d', async (status) => {
+  it.each([429, 502, 503, 529])('retries after status %d', async (status) => {
     const { end: last, gateway } = await end([{ status }, { text: 'now' }]);
     expect(last).toMatchObject({ type: 'answer', text: 'now' });
     expect(gateway.requests).toHaveLength(2);
   });
 
-  it('says where a stream broke off, or an error came within it', async () => {
+  it('reports interrupted streams, and errors within a stream', async () => {
     const broken = await end([{ text: 'a long answer that is not finished', breakAfter: 1 }]);
-    expect(broken.end).toMatchObject({ type: 'aborted', message: 'The gateway broke off its answer.' });
+    expect(broken.end).toMatchObject({
+      type: 'aborted',
+      message: 'The gateway did not complete its answer.',
+    });
     const error = await end([{ text: 'so', streamError: { message: 'no more sk-very-secret' } }]);
     expect(error.end).toHaveProperty('message', 'The gateway failed (500). It says: no more (key)');
     const empty = await end([{ raw: { contentType: 'text/event-stream', body: 'data: [DONE]\n\n' } }]);
-    expect(empty.end).toMatchObject({ type: 'aborted', message: 'The gateway broke off its answer.' });
+    expect(empty.end).toMatchObject({ type: 'aborted', message: 'The gateway did not complete its answer.' });
   });
 
-  it('says where there is no gateway at the address', async () => {
+  it('reports an unreachable gateway', async () => {
     const gateway = await scriptedOpenAi([]);
     await gateway.close();
     const world = await openTaskWorld(freshSqlite(), { gateway: gateway.url });
@@ -413,7 +416,7 @@ describe('tasks of a gateway', () => {
     expect(lines.at(-1)).toHaveProperty('message', expect.stringContaining('cannot be reached'));
   });
 
-  it('makes room when the gateway says that the conversation is too long', async () => {
+  it('shortens the conversation when the gateway reports that it is too long', async () => {
     const error = { message: "This model's maximum context length is 10 tokens", code: null };
     const { end: last } = await end((_, index) =>
       index === 0 ? { calls: [{ name: 'look' }] } : { status: 400, error },
@@ -425,7 +428,7 @@ describe('tasks of a gateway', () => {
     { type: 'invalid_request_error', param: 'max_tokens', code: 'unsupported_parameter' },
     // As some that pass it on shorten it.
     { code: 'invalid_request_body' },
-  ])('names the limit as the model wants it (%o)', async (more) => {
+  ])('sends the token limit under the name that the model accepts (%o)', async (more) => {
     const message =
       "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
     const { end: last, gateway } = await end(({ body }, index) => {
@@ -442,7 +445,7 @@ describe('tasks of a gateway', () => {
     expect(others[0]).toEqual({ ...same, max_completion_tokens: limit });
   });
 
-  it('asks once where the limit itself is refused, by whatever name', async () => {
+  it('retries a refused limit at most once, under its other name', async () => {
     const message = 'max_tokens is too large: 32000. This model supports at most 4096 completion tokens.';
     const large = await end([
       { status: 400, error: { message, param: 'max_tokens', code: 'invalid_value' } },
@@ -454,7 +457,7 @@ describe('tasks of a gateway', () => {
     expect(never.gateway.requests).toHaveLength(2);
   });
 
-  it('reads a server that streams nothing, numbers no calls and writes arguments as values', async () => {
+  it('reads a server without streaming, call indices and argument texts', async () => {
     const message = {
       content: 'Looking.',
       tool_calls: [
@@ -475,7 +478,7 @@ describe('tasks of a gateway', () => {
     expect(lines.at(-1)).not.toHaveProperty('usage');
   });
 
-  it('leaves a gateway that it no longer listens to', async () => {
+  it('closes the connection to the gateway at the timeout of a task', async () => {
     const gateway = await scriptedOpenAi([{ text: 'x'.repeat(10_000), chunkMs: 20 }]);
     open.push(() => gateway.close());
     const world = await openTaskWorld(freshSqlite(), { gateway: gateway.url });
@@ -487,7 +490,7 @@ describe('tasks of a gateway', () => {
     await expect.poll(() => gateway.left).toBe(1);
   });
 
-  it('refuses at once where the model is not there', async () => {
+  it('refuses a task at once when its model is unavailable', async () => {
     const agents = [{ name: 'here', instructions: '', model: 'resident' }];
     const world = await openTaskWorld(freshSqlite(), { agents });
     open.push(() => world.store.close());
@@ -529,7 +532,7 @@ async function linesOf(response: Response): Promise<TurnEvent[]> {
     .map((line) => JSON.parse(line) as TurnEvent);
 }
 
-/** Every line fits its shape, and none is missing. */
+/** Every event fits its schema, and none is missing. */
 function expectWhole(lines: readonly TurnEvent[]): void {
   expect(lines.map(({ seq }) => seq)).toEqual(lines.map((_, index) => index));
   for (const line of lines) expect(turnEvent.safeParse(line).error).toBeUndefined();

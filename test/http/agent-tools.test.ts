@@ -9,7 +9,7 @@ const newWorld = toolWorlds();
 const serve = routeServers();
 
 describe('GET /agent/v1/tools', () => {
-  it('answers the catalog with its three states, each with its reason', async () => {
+  it('returns the catalog with three states, each with its reason', async () => {
     const sandbox = await Bubblewrap.probe();
     const { tools } = await newWorld({ sandbox });
     const box = new SourcedToolbox([{ tools: () => tools }], typeof sandbox !== 'string');

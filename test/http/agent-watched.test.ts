@@ -1,4 +1,4 @@
-/** What those hear who watch tasks and runs: each once, from its start to its stored end. */
+/** Spans of tasks and runs: each once, from its start to its stored end. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { StoreError } from '../../src/store/index.ts';
 import { freshSqlite } from '../support/databases.ts';
@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const close of open.splice(0).toReversed()) await close();
 });
 
-describe('tasks, as they are told', () => {
+describe('spans of tasks', () => {
   const serve = routeServers();
   const look = readTool('look', () => good('a cat'));
   const eyes = { name: 'eyes', instructions: 'Look.', grants: { tools: ['look', 'write'] } };
@@ -45,7 +45,7 @@ describe('tasks, as they are told', () => {
     return { ...server, ...seen, ...world, gateway, post };
   };
 
-  it('tells a task with its turns and tools, in the trace of who asked', async () => {
+  it('contain turns and tool calls, in the trace of the client', async () => {
     const script = [{ reasoning: 'Hm.', calls: [{ name: 'look' }] }, { text: 'A cat.' }];
     const { post, of, endings, expectWhole, gateway } = await start(script, {}, ['agent']);
     await post({ prompt: 'What is it?' }, { traceparent: trace(1) });
@@ -77,7 +77,7 @@ describe('tasks, as they are told', () => {
     expectWhole();
   });
 
-  it('takes no word of a caller for a trace that is none', async () => {
+  it('ignore an invalid traceparent', async () => {
     const { post, of, gateway, begun } = await start([{ text: 'ok' }]);
     for (const traceparent of ['', 'x', `00-${'0'.repeat(32)}-${'1'.repeat(16)}-01`, `${trace(1)}-x`])
       await post({ prompt: 'Go.' }, { traceparent });
@@ -86,7 +86,7 @@ describe('tasks, as they are told', () => {
     expect(begun.every(({ said }) => said === undefined)).toBe(true);
   });
 
-  it('tells a request that comes again under its key once', async () => {
+  it('exist once for repeated requests with one idempotency key', async () => {
     const { post, of, expectWhole } = await start([{ text: 'ok' }]);
     await post({ prompt: 'Go.' }, { 'idempotency-key': 'k' });
     await post({ prompt: 'Go.' }, { 'idempotency-key': 'k' });
@@ -94,14 +94,14 @@ describe('tasks, as they are told', () => {
     expectWhole();
   });
 
-  it('tells nothing of what was never made', async () => {
+  it('do not exist for refused tasks', async () => {
     const { post, begun } = await start([{ text: 'ok' }]);
     await post({ prompt: 'Go.', agent: 'nobody' });
     await post({});
     expect(begun).toEqual([]);
   });
 
-  it('tells why a task came to no answer', async () => {
+  it('have the reason of a task without an answer', async () => {
     const script = [
       { status: 400 },
       { calls: [{ name: 'look' }] },
@@ -136,7 +136,7 @@ describe('tasks, as they are told', () => {
     expectWhole();
   });
 
-  it('has ended when its end is stored, and failed where that cannot be', async () => {
+  it('end when the end of the task is stored, and fail when it cannot be stored', async () => {
     let refusals = 3;
     let wait = Promise.withResolvers<void>();
     const receipts = {
@@ -163,7 +163,7 @@ describe('tasks, as they are told', () => {
   });
 });
 
-describe('runs, as they are told', () => {
+describe('spans of runs', () => {
   const worlds = runWorlds();
   type Setting = Parameters<typeof worlds>[1];
   const world = async (more: Partial<Setting> = {}) => {
@@ -174,7 +174,7 @@ describe('runs, as they are told', () => {
     return { ...seen, ...host, outside, next: () => worlds(outside, setting) };
   };
 
-  it('tells a run, its steps under it, and what agents do under those', async () => {
+  it('contain steps, which contain turns and tool calls', async () => {
     const seen = watching(['workflows']);
     const loop = turnWorld({
       steps: [calls('look'), says('A cat.'), says('Done.')],
@@ -208,7 +208,7 @@ describe('runs, as they are told', () => {
     seen.expectWhole();
   });
 
-  it('tells how often a step was tried, each attempt under ids of its own', async () => {
+  it('count the attempts of a step, each with unique ids', async () => {
     const { outside, run, of, endings, turns, expectWhole } = await world();
     outside.define('again', agents + step('a', 'fail 1 times', 'retry = { attempts = 2, backoff_secs = 0 }'));
     const { id } = await run('again');
@@ -219,7 +219,7 @@ describe('runs, as they are told', () => {
     expectWhole();
   });
 
-  it('tells what failed, whoever is to blame', async () => {
+  it('have the code of every kind of failure', async () => {
     const { outside, run, endings, faults, expectWhole } = await world();
     outside.define('fails', agents + step('a', 'fail x'));
     outside.define('bug', agents + step('a', 'throw'));
@@ -237,7 +237,7 @@ describe('runs, as they are told', () => {
     expectWhole();
   });
 
-  it('tells who was cancelled: between steps, and while a step waits for its next attempt', async () => {
+  it('are abandoned when cancelled, between steps and between attempts', async () => {
     const { outside, begin, json, becomes, endings, expectWhole } = await world();
     outside.define('two', agents + step('a', 'hold a') + step('b', 'say b'));
     const first = await begin('two');
@@ -256,7 +256,7 @@ describe('runs, as they are told', () => {
     expectWhole();
   });
 
-  it('tells each segment: to a gate, and from it, in the trace of who opened it', async () => {
+  it('exist per segment, to and from a gate, in the trace of the client that opened it', async () => {
     const { outside, run, send, becomes, of, endings, expectWhole } = await world();
     const gate = 'gate = { kind = "input", schema = { type = "object" } }';
     outside.define('form', agents + step('a', 'say a') + step('b', 'say b', `needs = ["a"]\n${gate}`));
@@ -275,7 +275,7 @@ describe('runs, as they are told', () => {
     expectWhole();
   });
 
-  it('tells each cycle of a workflow with an entry, also where it failed', async () => {
+  it('exist per cycle of a workflow with an entry, also for failed cycles', async () => {
     const { outside, run, send, becomes, turns, of, endings, expectWhole } = await world();
     outside.define('armed', `[entry]\nkind = "armed"\n${agents}${step('a', 'fail 1 times')}`);
     const { id } = await run('armed');
@@ -291,7 +291,7 @@ describe('runs, as they are told', () => {
     expectWhole();
   });
 
-  it('tells of a host that stops, and of the next one that goes on', async () => {
+  it('end when the host stops, and start again on its next start', async () => {
     const { outside, begin, turns, stop, next, of, endings, expectWhole } = await world();
     outside.define('plain', agents + step('a', 'hold x'));
     const id = await begin('plain');
@@ -310,7 +310,7 @@ describe('runs, as they are told', () => {
     expectWhole();
   });
 
-  it('tells of a database that goes away in the middle', async () => {
+  it('survive a database failure', async () => {
     const { outside, begin, store, becomes, turns, endings, expectWhole } = await world();
     outside.define('plain', agents + step('a', 'hold x'));
     const id = await begin('plain');

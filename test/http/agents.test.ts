@@ -1,4 +1,4 @@
-/** Stored agents over HTTP: every row of the table, and what no agent may look like. */
+/** Stored agents over HTTP: every route, and invalid agents. */
 import fc from 'fast-check';
 import { afterEach, expect, it } from 'vitest';
 import { StoredAgents } from '../../src/agent/agents/stored-agents.ts';
@@ -72,7 +72,7 @@ describeDatabases('agents over HTTP', (url) => {
     );
   });
 
-  it('has a default agent that can be replaced, and comes back', async () => {
+  it('has a default agent that can be replaced, and is restored by deletion', async () => {
     const { json } = await world();
     const builtIn = await json('GET', '/default');
     expect(builtIn.body).toMatchObject({
@@ -93,7 +93,7 @@ describeDatabases('agents over HTTP', (url) => {
     expect((await json('POST', '', mine)).status).toBe(409);
   });
 
-  it('keeps what it does not know, wherever it stands, over a restart', async () => {
+  it('keeps unknown members at any depth, over a restart', async () => {
     const at = await url();
     const sent = `{"vendor":{"b":[1,{"z":null}],"a":"ä😀"},"name":"writer","instructions":"Write.\\u0000",
       "grants":{"tools":["fs_*"],"future":true},"limits":{"max_turns":3,"max_money":1},"sampling":{"seed":1,"x":2}}`;
@@ -106,7 +106,7 @@ describeDatabases('agents over HTTP', (url) => {
     });
   });
 
-  it('does not take a prototype for members', async () => {
+  it('does not treat prototype members as members', async () => {
     const { json } = await world();
     const sent =
       '{"name":"writer","instructions":"x","__proto__":{"sampling":{"temperature":99},"grants":{"tools":["*"]}}}';
@@ -133,7 +133,7 @@ describeDatabases('agents over HTTP', (url) => {
     expect((await json('GET', '/writer')).status).toBe(404);
   });
 
-  it('tells every fault at once', async () => {
+  it('reports every fault at once', async () => {
     const { faults } = await world();
     const found = await faults({
       name: 'Bad Name',
@@ -166,7 +166,7 @@ describeDatabases('agents over HTTP', (url) => {
     expect(found['grants.network.0']).toContain("use 'example.com'");
   });
 
-  it('refuses a tool that is not there by name, and takes any glob', async () => {
+  it('refuses unknown tool names, and accepts any glob', async () => {
     const { faults, json } = await world({ tools: true });
     expect(
       await faults({ ...writer, grants: { tools: ['fs_raed', 'fs_read'], auto_approve: ['xyz'] } }),
@@ -199,7 +199,7 @@ describeDatabases('agents over HTTP', (url) => {
     expect(await acts()).toEqual([]);
   });
 
-  it('creates one of many of the same name at once', async () => {
+  it('creates only one of many concurrent agents with the same name', async () => {
     const { json, acts } = await world();
     const all = await Promise.all(Array.from({ length: 8 }, () => json('POST', '', writer)));
     expect(all.map(({ status }) => status).sort((a, b) => a - b)).toEqual([
@@ -209,7 +209,7 @@ describeDatabases('agents over HTTP', (url) => {
     expect(await acts()).toHaveLength(1);
   });
 
-  it('answers every body with 201, or with faults that have a place', async () => {
+  it('answers every body with 201, or with faults that have a path', async () => {
     const { agents } = await world({ tools: true });
     const member = fc.oneof(fc.jsonValue(), fc.constant(undefined));
     const body = fc.record(

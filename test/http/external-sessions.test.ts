@@ -36,7 +36,7 @@ const secretHeader = (secret?: string) =>
 const codeOf = async (answer: Response) => ((await answer.json()) as { error: { code: string } }).error.code;
 
 describeDatabases('external sessions', (url) => {
-  test('register, beat, end: the row in the feed, the claims, the receipt', async () => {
+  test('register, heartbeat, end: the row in the feed, the claims, the receipt', async () => {
     const { send, register, beat, end, feed, plane } = await host({ url: await url() });
     const about = {
       harness: 'make',
@@ -128,7 +128,7 @@ describeDatabases('external sessions', (url) => {
       expect(undisclosed).not.toHaveProperty(member);
   });
 
-  test('who is asked for what, in which order', async () => {
+  test('checks credentials and ids in a fixed order, with one 401 for all wrong secrets', async () => {
     const { register, beat, end, send } = await host({ url: await url() });
     const { id, secret } = await register();
     const other = await register();
@@ -155,13 +155,13 @@ describeDatabases('external sessions', (url) => {
     expect(text).toBe(await wrong.text());
     expect(text).toContain('x-svc-session-secret');
     expect(text).not.toContain(secret);
-    // Nobody without the secret learns what a good body is.
+    // Without the secret, the response does not disclose whether the body is valid.
     expect((await beat(id, 'wrong', { status: 'done' })).status).toBe(401);
     expect((await beat(id, secret, { status: 'done' })).status).toBe(400);
     expect((await send('GET', `/agent/v1/sessions/${id}/receipt`)).status).toBe(404);
   });
 
-  test('everything that is wrong with a body, at once', async () => {
+  test('reports all faults of a body at once', async () => {
     const { send, register, beat, end } = await host({ url: await url() });
     const paths = async (answer: Response) => {
       expect(answer.status).toBe(400);
@@ -234,7 +234,7 @@ describeDatabases('external sessions', (url) => {
     expect([late.status, await codeOf(late)]).toEqual([409, 'idempotency_conflict']);
   });
 
-  test('64 beat while others read', async () => {
+  test('64 sessions send heartbeats while others read', async () => {
     const { register, beat, feed, end, faults, plane } = await host({ url: await url() });
     const all = await Promise.all(Array.from({ length: 64 }, () => register()));
     for (let round = 1; round <= 5; round += 1) {

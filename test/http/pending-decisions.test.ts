@@ -1,4 +1,4 @@
-/** Pending changes across hosts, crashes, failures and time: each is applied at most once, and what happened is told. */
+/** Pending changes across hosts, crashes, failures and time: each is applied at most once, and its outcome is recorded. */
 import { existsSync, readFileSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -64,7 +64,7 @@ describeDatabases('pending changes', (url) => {
     return { a, b: await host(at, { tools: [tool], endpointId: 'host-b' }) };
   }
 
-  it('are applied once, however many approve at once, and all say so', async () => {
+  it('are applied once by concurrent approvals, which all succeed', async () => {
     const tool = new FakeTool('fs_write');
     const { changes, acts } = await host(await url(), { tools: [tool] });
     for (let round = 1; round <= 10; round++) {
@@ -96,15 +96,15 @@ describeDatabases('pending changes', (url) => {
     expect(await a.acts.list(10)).toMatchObject([
       { ...refusal, outcome: 'refused', reason: 'staged_elsewhere' },
     ]);
-    // Nothing is lost: it waits there for who may.
+    // The change still waits on its own host.
     expect(await codeOf(a.changes.approve('p1', 'operator', never))).toBe('done');
     expect([tool.applied, there.applied]).toEqual([1, 0]);
-    // By then it is applied, and everybody may be told.
+    // By then it is applied.
     expect(await b.changes.approve('p1', 'local', never)).toEqual({ id: 'p1', applied: true });
     expect([tool.applied, there.applied, (await a.acts.list(10)).length]).toEqual([1, 0, 2]);
   });
 
-  it('are refused elsewhere for the host, and not for its tools', async () => {
+  it('are refused on other hosts because of the host, not of its tools', async () => {
     const at = await url();
     const tool = new FakeTool('fs_write');
     const a = await host(at, { tools: [tool] });
@@ -113,7 +113,7 @@ describeDatabases('pending changes', (url) => {
     expect(await codeOf(b.changes.approve('p1', 'operator', never))).toBe('staged_elsewhere');
   });
 
-  it('are discarded anywhere, which the host that staged them notices', async () => {
+  it('can be discarded on any host, and the host that staged them notices', async () => {
     const tool = new FakeTool('fs_write');
     const { a, b } = await twoHosts(tool);
     await a.changes.stage(tool, fileProposal(file(), 'x'), context());
@@ -128,7 +128,7 @@ describeDatabases('pending changes', (url) => {
     ]);
   });
 
-  it('are either applied or discarded, whoever asks for what at once', async () => {
+  it('are either applied or discarded by concurrent decisions', async () => {
     const tool = new FakeTool('fs_write');
     const { a, b } = await twoHosts(tool);
     let applied = 0;
@@ -153,7 +153,7 @@ describeDatabases('pending changes', (url) => {
     expect(tool.applied).toBe(applied);
   });
 
-  it('are decided by the dozen at once, by several hosts, without getting in each other’s way', async () => {
+  it('are decided concurrently by several hosts without conflicts', async () => {
     let now = Date.parse('2026-01-01T00:00:00Z');
     const at = await url();
     const tool = new FakeTool('fs_write');
@@ -182,7 +182,7 @@ describeDatabases('pending changes', (url) => {
     ]);
   });
 
-  it('wait for the host that is applying, and have the same end', async () => {
+  it('wait for the host that is applying, and return the same outcome', async () => {
     const tool = new FakeTool('fs_write');
     const going = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
@@ -218,7 +218,7 @@ describeDatabases('pending changes', (url) => {
   });
 
   describe('after a crash in the middle', () => {
-    it('are applied where the tool sees that they were', async () => {
+    it('are applied when the tool verifies it', async () => {
       const tool = new FakeTool('fs_write');
       const at = await crashed(tool, () => fileProposal(file(), 'x'));
       tool.verify = () => Promise.resolve('applied');
@@ -230,7 +230,7 @@ describeDatabases('pending changes', (url) => {
       expect(tool.applied).toBe(0);
     });
 
-    it('are staged again where nothing was done', async () => {
+    it('are staged again when nothing was done', async () => {
       const tool = new FakeTool('run_command');
       const at = await crashed(tool, execProposal);
       tool.verify = () => Promise.resolve('not_applied');
@@ -243,14 +243,14 @@ describeDatabases('pending changes', (url) => {
       ]);
     });
 
-    it('are staged again where the file still holds its base, also without the tool', async () => {
+    it('are staged again when the file still has its base, even without the tool', async () => {
       const path = file();
       writeFileSync(path, 'before');
       const at = await crashed(new FakeTool('fs_write'), () => fileProposal(path, 'x'));
       expect(await (await host(at)).changes.get('p1')).toMatchObject({ state: 'staged' });
     });
 
-    it('are applied where a file that was to go is gone', async () => {
+    it('are applied when a file to delete is gone', async () => {
       const path = file();
       writeFileSync(path, 'before');
       const at = await crashed(new FakeTool('fs_delete'), () => deletion(path));
@@ -263,7 +263,7 @@ describeDatabases('pending changes', (url) => {
       ['what it was to hold', fileProposal, 'x'],
       ['nothing', fileProposal, undefined],
       ['nothing, in the place of what was to go', deletion, undefined],
-    ])('fail where a link leads to %s', async (_, propose, holds) => {
+    ])('fail when a link leads to %s', async (_, propose, holds) => {
       const [path, target] = [file(), file()];
       writeFileSync(path, 'before');
       const at = await crashed(new FakeTool('fs_write'), () => propose(path, 'x'));
@@ -273,7 +273,7 @@ describeDatabases('pending changes', (url) => {
       expect(await (await host(at)).changes.get('p1')).toMatchObject({ state: 'failed' });
     });
 
-    it('fail where the tool does not know, whatever the path shows', async () => {
+    it('fail when the tool returns unknown, whatever the path shows', async () => {
       const tool = new FakeTool('fs_write');
       const at = await crashed(tool, () => fileProposal(file(), 'x'));
       tool.verify = () => Promise.resolve('unknown');
@@ -286,7 +286,7 @@ describeDatabases('pending changes', (url) => {
       ['a command', 'run_command', undefined],
       ['a tool that cannot tell', 'run_command', () => Promise.resolve('unknown' as const)],
       ['a tool that fails to tell', 'run_command', () => Promise.reject(new Error('no'))],
-    ])('fail where nobody knows, and never run again: %s', async (_, name, verify) => {
+    ])('fail when the outcome is unknown, and never run again: %s', async (_, name, verify) => {
       const tool = new FakeTool(name);
       const path = file();
       const at = await crashed(tool, () => (name === 'fs_write' ? fileProposal(path, 'x') : execProposal()));
@@ -301,7 +301,7 @@ describeDatabases('pending changes', (url) => {
       expect(tool.applied).toBe(0);
     });
 
-    it('ask nobody about what the grants had allowed', async () => {
+    it('never ask a person about automatically approved changes', async () => {
       const tool = new FakeTool('fs_write');
       const at = await crashed(tool, () => fileProposal(file(), 'x'), true);
       const { changes, acts } = await host(at, { tools: [tool] });
@@ -327,7 +327,7 @@ describeDatabases('pending changes', (url) => {
       return { tool, changes, acts, refused, state: (await changes.get('p1')).state };
     }
 
-    it('stay staged where the disk is full, and say so', async () => {
+    it('stay staged when the disk is full, and report it', async () => {
       const { refused, state, tool, changes } = await failing(
         () => fileProposal(file(), 'x'),
         () => Promise.reject(diskFull()),
@@ -338,7 +338,7 @@ describeDatabases('pending changes', (url) => {
       expect(await changes.approve('p1', 'operator', never)).toEqual({ id: 'p1', applied: true });
     });
 
-    it('stay staged where a tool of files says that it did not work', async () => {
+    it('stay staged when a file tool reports a failure', async () => {
       const output = { ok: false, output: 'You may not write there', truncated: false };
       const { refused, state } = await failing(
         () => fileProposal(file(), 'x'),
@@ -348,14 +348,14 @@ describeDatabases('pending changes', (url) => {
       expect(refused?.message).toContain('You may not write there');
     });
 
-    it('are applied where a command ran and failed', async () => {
+    it('are applied when a command ran and failed', async () => {
       const output = { ok: false, output: 'exit 1', truncated: false };
       const { refused, changes } = await failing(execProposal, () => Promise.resolve(output));
       expect(refused).toBeUndefined();
       expect(await changes.get('p1')).toMatchObject({ state: 'applied', output });
     });
 
-    it('fail where a command may have run', async () => {
+    it('fail when a command may have run', async () => {
       const { refused, state, changes } = await failing(execProposal, () =>
         Promise.reject(new Error('lost it')),
       );
@@ -363,7 +363,7 @@ describeDatabases('pending changes', (url) => {
       expect(await codeOf(changes.approve('p1', 'operator', never))).toBe('already_failed');
     });
 
-    it('fail where the reason to stop only looks like a refusal', async () => {
+    it('fail when the reason of the abort only looks like a refusal', async () => {
       const tool = new FakeTool('run_command');
       const { changes, stop } = await host(await url(), { tools: [tool] });
       tool.apply = (_, signal) =>
@@ -375,7 +375,7 @@ describeDatabases('pending changes', (url) => {
       expect(await codeOf(changes.approve('p1', 'operator', never))).toBe('may_have_run');
     });
 
-    it('stay staged where their tool is gone, cannot run, or changes nothing any more', async () => {
+    it('stay staged when their tool is missing, unavailable, or became a read tool', async () => {
       const tool = new FakeTool('mcp_tool');
       const at = await url();
       const first = await host(at, { tools: [tool] });
@@ -402,7 +402,7 @@ describeDatabases('pending changes', (url) => {
       ]);
     });
 
-    it('are recorded as soon as the database takes it again', async () => {
+    it('are recorded when the database accepts them again', async () => {
       const tool = new FakeTool('run_command');
       let full = false;
       const through = (store: Store) =>
@@ -437,7 +437,7 @@ describeDatabases('pending changes', (url) => {
   });
 
   describe('that the grants allow', () => {
-    it('are journaled before and after, and asked about nowhere', async () => {
+    it('are journaled before and after, and never listed for approval', async () => {
       const tool = new FakeTool('fs_write');
       const { changes, acts } = await host(await url(), { tools: [tool] });
       let before: unknown;
@@ -463,7 +463,7 @@ describeDatabases('pending changes', (url) => {
       ],
       ['full', fileProposal, () => Promise.reject(diskFull()), 'no space left on device'],
       ['lost', execProposal, () => Promise.reject(new Error('lost')), 'It may have been applied'],
-    ])('tell the model why not: %s', async (_, propose, apply, said) => {
+    ])('report a failure to the model: %s', async (_, propose, apply, said) => {
       const tool = new FakeTool('some_tool');
       tool.apply = apply;
       const { changes, acts } = await host(await url(), { tools: [tool] });
@@ -473,7 +473,7 @@ describeDatabases('pending changes', (url) => {
       expect((await acts.list(10)).map(({ outcome }) => outcome)).toEqual(['applied', 'refused']);
     });
 
-    it('are told to stop with their task', async () => {
+    it('are aborted with their task', async () => {
       const tool = new FakeTool('run_command');
       const { changes } = await host(await url(), { tools: [tool] });
       const task = new AbortController();
@@ -491,7 +491,7 @@ describeDatabases('pending changes', (url) => {
   });
 
   describe('expire', () => {
-    it('when nobody decided in time, for everybody', async () => {
+    it('when nobody decides in time, on all hosts', async () => {
       let now = Date.parse('2026-01-01T00:00:00Z');
       const at = await url();
       const tool = new FakeTool('fs_write');
@@ -517,7 +517,7 @@ describeDatabases('pending changes', (url) => {
       ).toEqual(['p2', 'p3', 'p4']);
     });
 
-    it('in a sweep, also where there are very many', async () => {
+    it('in a sweep, even if there are very many', async () => {
       let now = Date.parse('2026-01-01T00:00:00Z');
       const tool = new FakeTool('fs_write');
       const { changes } = await host(await url(), {
@@ -545,7 +545,7 @@ describeDatabases('pending changes', (url) => {
       expect(await other).toEqual({ state: 'discarded' });
     });
 
-    it('until the signal says otherwise', async () => {
+    it('until the signal is aborted', async () => {
       const tool = new FakeTool('fs_write');
       const { changes } = await host(await url(), { tools: [tool] });
       await changes.stage(tool, fileProposal(file(), 'x'), context());
@@ -559,7 +559,7 @@ describeDatabases('pending changes', (url) => {
     });
   });
 
-  it('are questions of the host as well, which nothing is applied for', async () => {
+  it('for questions of the host, too, which apply nothing', async () => {
     const { changes, store } = await host(await url());
     const question = { tool: 'approval_gate', agent: 'nightly', runId: 'r1', step: 'publish' } as const;
     const about = { intent: 'The run goes on only with your word.', summary: 'Go on with publish?' };
@@ -607,7 +607,7 @@ describeDatabases('pending changes', (url) => {
   );
 });
 
-describe('pending changes, whatever happens to them', () => {
+describe('pending changes in random situations', () => {
   const { host } = pendingHosts();
   type Step = 'approve' | 'approve_b' | 'discard' | 'fail' | 'lose' | 'restart' | 'both' | 'late';
   const step = fc.constantFrom<Step>(
@@ -621,7 +621,7 @@ describe('pending changes, whatever happens to them', () => {
     'late',
   );
 
-  it('are applied at most once, exactly when they say so, by one act', async () => {
+  it('are applied at most once, exactly when their state says so, with one act', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(step, fc.nat(3)), { maxLength: 12 }), async (steps) => {
         let now = Date.parse('2026-01-01T00:00:00Z');

@@ -1,4 +1,4 @@
-/** A host that is killed while it changes a file finds out from the path, and only from it, whether it did. */
+/** A host that was killed while it changed a file determines from the path alone whether the change was made. */
 import {
   existsSync,
   lstatSync,
@@ -25,7 +25,7 @@ import { context, leaveApplying, pendingHosts } from '../support/pending-world.t
 
 const never = new AbortController().signal;
 
-/** What a path holds: a text, an empty folder, or nothing. */
+/** Content of a path: a text, an empty folder, or nothing. */
 type Held = string | typeof emptyFolder | undefined;
 const emptyFolder = Symbol('an empty folder');
 
@@ -152,7 +152,7 @@ describeDatabases('a host that is killed while it changes a file', (url) => {
       ['what it was to be', wanted],
     ];
 
-    it('is staged again where nothing was done, and is applied then', async () => {
+    it('is staged again when nothing was done, and can be applied', async () => {
       const { path, next } = await killedIn(one);
       const { changes, acts } = await next();
       const change = await changes.get('p1');
@@ -166,7 +166,7 @@ describeDatabases('a host that is killed while it changes a file', (url) => {
       expect(heldAt(path)).toBe(wanted);
     });
 
-    it('is applied where it was done, and not a second time', async () => {
+    it('is applied when it was done, and not a second time', async () => {
       const { path, next } = await killedIn(one);
       put(path, wanted);
       const { changes, acts } = await next();
@@ -198,7 +198,7 @@ describeDatabases('a host that is killed while it changes a file', (url) => {
       },
     );
 
-    it.each(ends)('failed where a link is in the way that leads to %s', async (_, held) => {
+    it.each(ends)('fails when the path now passes through a link to %s', async (_, held) => {
       const { folder, path, next } = await killedIn(one);
       const target = join(folder, 'target');
       put(target, held);
@@ -209,7 +209,7 @@ describeDatabases('a host that is killed while it changes a file', (url) => {
       expect([lstatSync(path).isSymbolicLink(), heldAt(target)]).toEqual([true, held]);
     });
 
-    it('failed where a link took the place of its folder', async () => {
+    it('fails when its folder was replaced by a link', async () => {
       const all = await world();
       const [inner, moved] = [join(all.folder, 'inner'), join(all.folder, 'moved')];
       const path = join(inner, 'x');
@@ -223,14 +223,14 @@ describeDatabases('a host that is killed while it changes a file', (url) => {
       expect(heldAt(join(moved, 'x'))).toBe(base);
     });
 
-    it.each(ends)('tells nothing of a path that is closed by now: %s', async (_, held) => {
+    it.each(ends)('discloses nothing about a path that is no longer granted: %s', async (_, held) => {
       const { folder, path, next } = await killedIn(one);
       put(path, held);
       const { changes } = await next([folder]);
       expect(await changes.get('p1')).toMatchObject({ state: 'failed' });
     });
 
-    it('really was done, by a process that then said nothing any more', async () => {
+    it('is recognized as done when the process died after it', async () => {
       const { path, about, database, propose, next } = await world();
       put(path, base);
       const { tool, proposal } = await propose(one.tool, { path, ...one.args });
@@ -254,7 +254,7 @@ describeDatabases('a host that is killed while it changes a file', (url) => {
     });
   });
 
-  it('finds a folder that is no longer empty not deleted, and leaves it', async () => {
+  it('is not done for a folder that is no longer empty, which stays', async () => {
     const { path, propose, killed, next } = await world();
     mkdirSync(path);
     await killed(await propose('fs_delete', { path }));
@@ -266,7 +266,7 @@ describeDatabases('a host that is killed while it changes a file', (url) => {
     expect(readFileSync(join(path, 'new'), 'utf8')).toBe('x');
   });
 
-  it('finds a file deleted that went with its folder', async () => {
+  it('is done for a file that was deleted with its folder', async () => {
     const { folder, propose, killed, next } = await world();
     const path = join(folder, 'inner/x');
     mkdirSync(join(folder, 'inner'));
@@ -276,7 +276,7 @@ describeDatabases('a host that is killed while it changes a file', (url) => {
     expect(await (await next()).changes.get('p1')).toMatchObject({ state: 'applied' });
   });
 
-  it('finds a new file not written whose folders were not made either', async () => {
+  it('is not done for a new file whose folders do not exist', async () => {
     const { folder, propose, killed, next } = await world();
     const path = join(folder, 'a/b/x');
     await killed(await propose('fs_write', { path, content: 'mine' }));
@@ -290,7 +290,7 @@ describeDatabases('a host that is killed while it changes a file', (url) => {
     ['applied where the path holds it', 'same', 'applied'],
     ['failed where it holds something else', 'theirs', 'failed'],
     ['failed where it holds nothing', undefined, 'failed'],
-  ])('of a change that changes nothing: %s', async (_, held, state) => {
+  ])('of a change without effect: %s', async (_, held, state) => {
     const { path, propose, killed, next } = await world();
     writeFileSync(path, 'same');
     const { tool, proposal } = await propose('fs_write', { path, content: 'mine' });

@@ -1,4 +1,4 @@
-/** The tools that change files, through staging: exactly what was shown is applied, to exactly what it was shown for. */
+/** File tools with staging: exactly the shown change is applied, and only to the base it was shown for. */
 import {
   existsSync,
   mkdirSync,
@@ -65,7 +65,7 @@ describeDatabases('staged changes of files', (url) => {
     expect(existsSync(path)).toBe(false);
   });
 
-  it('are refused and stay staged where the file, or the way to it, is another one by now', async () => {
+  it('are refused and stay staged when the file or its path has changed', async () => {
     const { folder, changes, stage, refusal } = await world();
     const path = join(folder, 'a.txt');
     writeFileSync(path, 'base');
@@ -87,7 +87,7 @@ describeDatabases('staged changes of files', (url) => {
     expect(readFileSync(path, 'utf8')).toBe('mine');
   });
 
-  it('say why where a folder took the place of the file, and are done when it is gone', async () => {
+  it('report a folder in place of the file, and are applied when it is gone', async () => {
     const { folder, changes, stage, refusal } = await world();
     const path = join(folder, 'a.txt');
     const { id } = await stage('fs_write', { path, content: 'x' });

@@ -1,4 +1,4 @@
-/** Pending changes over HTTP: what is listed, decided and journaled, and what is refused. */
+/** Pending changes over HTTP: listing, decisions, journal and refusals. */
 import { existsSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { describeDatabases } from '../support/databases.ts';
@@ -35,7 +35,7 @@ describeDatabases('pending changes over HTTP', (url) => {
   }
   const code = ({ body }: { body: Record<string, unknown> }) => (body['error'] as { code: string }).code;
 
-  it('lists what is staged, oldest first, with what a person needs to decide', async () => {
+  it('lists staged changes, oldest first, with everything a person needs to decide', async () => {
     const { json, stage, changes, run } = await world();
     const first = await stage();
     await changes.stage(run, execProposal(), context({ runId: 'r1', step: 'build' }));
@@ -70,7 +70,7 @@ describeDatabases('pending changes over HTTP', (url) => {
     expect(Date.parse(expires_at) - Date.parse(created_at)).toBe(7 * 24 * 3600 * 1000);
   });
 
-  it('applies what is approved, once however often, and says who and when', async () => {
+  it('applies an approved change once, and records who and when', async () => {
     const { json, stage, acts, tool } = await world();
     const { path } = await stage('the contents');
     for (const _ of [1, 2, 3])
@@ -101,7 +101,7 @@ describeDatabases('pending changes over HTTP', (url) => {
     });
   });
 
-  it('answers 409 where the base moved, leaves it staged, and applies it when the base is back', async () => {
+  it('answers 409 when the base moved, leaves the change staged, and applies it when the base is back', async () => {
     const { json, stage, acts } = await world();
     const { path } = await stage('mine');
     writeFileSync(path, 'theirs');
@@ -171,7 +171,7 @@ describeDatabases('pending changes over HTTP', (url) => {
     ['2001 characters of two units', { note: '😀'.repeat(2001) }],
     ['a very long note', { note: 'x'.repeat(1_000_000) }],
     ['no JSON', '{"note": "x'],
-  ])('refuses to discard with %s, and touches nothing', async (_, body) => {
+  ])('refuses to discard with %s, and changes nothing', async (_, body) => {
     const { json, stage, acts } = await world();
     await stage();
     const refused = await json('POST', 'pending/p1/discard', body);
@@ -182,7 +182,7 @@ describeDatabases('pending changes over HTTP', (url) => {
     expect((await json('POST', 'pending/p1/approve')).status).toBe(200);
   });
 
-  it('answers 404 for what is not there', async () => {
+  it('answers 404 for unknown changes', async () => {
     const { json } = await world();
     for (const id of ['p1', 'p0', 'x', 'p1%00', 'p'.repeat(5000), '%F0%9F%98%80', "p1'--"]) {
       for (const [method, verb] of [
@@ -197,7 +197,7 @@ describeDatabases('pending changes over HTTP', (url) => {
     }
   });
 
-  it('answers 409 for what is decided otherwise', async () => {
+  it('answers 409 for changes that are decided differently', async () => {
     const { json, stage, acts } = await world();
     await stage();
     await stage();
@@ -217,7 +217,7 @@ describeDatabases('pending changes over HTTP', (url) => {
     ]);
   });
 
-  it('answers 409 on another host than the one that staged it, which may discard it all the same', async () => {
+  it('answers 409 on a host that did not stage the change, which may still discard it', async () => {
     const at = await url();
     const tool = new FakeTool('fs_write');
     const { changes } = await host(at, { tools: [tool] });
@@ -241,7 +241,7 @@ describeDatabases('pending changes over HTTP', (url) => {
     expect(tool.applied).toBe(0);
   });
 
-  it('applies to the end what nobody waits for any more', async () => {
+  it('completes an application when the client disconnects', async () => {
     const { json, stage, tool, address } = await world();
     const { path } = await stage('whole');
     const going = Promise.withResolvers<void>();
@@ -263,7 +263,7 @@ describeDatabases('pending changes over HTTP', (url) => {
     expect([readFileSync(path, 'utf8'), tool.applied, aborted]).toEqual(['whole', 1, [false]]);
   });
 
-  it('cuts long diffs in the list, shows them whole by themselves, and applies all of it', async () => {
+  it('cuts long diffs in the list, shows them completely in the detail, and applies the complete change', async () => {
     const { json, changes, tool } = await world();
     const line = `+${'é'.repeat(99)}\n`;
     const path = file();
@@ -285,7 +285,7 @@ describeDatabases('pending changes over HTTP', (url) => {
     expect((await json('POST', 'pending/p1/approve')).status).toBe(200);
   });
 
-  it('reads the journal from a place on, or its newest acts', async () => {
+  it('reads the journal from a seq, or its newest acts', async () => {
     const { json, stage, acts } = await world();
     for (let one = 1; one <= 5; one++) {
       await stage();
@@ -306,7 +306,7 @@ describeDatabases('pending changes over HTTP', (url) => {
       expect((await json('GET', `acts?${bad}`)).status).toBe(400);
   });
 
-  it('is not approved by a page of another origin', async () => {
+  it('refuses approval by a page of another origin', async () => {
     const { send, stage, tool } = await world();
     await stage();
     const headers = { origin: 'https://evil.example' };

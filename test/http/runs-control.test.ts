@@ -1,4 +1,4 @@
-/** What people ask of runs: pause, resume, cancel; in every state, what is done and what is refused. */
+/** Pause, resume and cancel of runs: applied or refused in every state. */
 import { expect, it, vi } from 'vitest';
 import { StoreError } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
@@ -35,7 +35,7 @@ describeDatabases('control of runs', (url) => {
     await becomes(id, { state: 'completed' });
   });
 
-  it('goes on by itself after 300 seconds', async () => {
+  it('resumes by itself after 300 seconds', async () => {
     const { outside, begin, json, clock, becomes, detail } = await world();
     outside.define('three', three);
     const id = await begin('three');
@@ -87,7 +87,7 @@ describeDatabases('control of runs', (url) => {
     expect(sessions.find((row) => row.id === id)?.state).toBe('cancelled');
   });
 
-  it('cancels also when the last step is the one at work, or when it fails', async () => {
+  it('cancels even if the last step is running, or fails', async () => {
     const { outside, begin, json, becomes } = await world();
     for (const [name, prompt] of [
       ['last', 'hold x'],
@@ -101,7 +101,7 @@ describeDatabases('control of runs', (url) => {
     }
   });
 
-  it('shows cancelled runs as failed where the host was told to', async () => {
+  it('shows cancelled runs as failed when the host is configured so', async () => {
     const { outside, begin, json, becomes } = await world({ cancelledState: false });
     outside.define('three', three);
     const id = await begin('three');
@@ -187,7 +187,7 @@ describeDatabases('control of runs', (url) => {
     expect(sessions.filter((row) => row.id === id)).toMatchObject([{ state: 'cancelled' }]);
   });
 
-  it('names the change to discard where one that cannot be cancelled waits for an approval', async () => {
+  it('names the change to discard when a run that cannot be cancelled waits for an approval', async () => {
     const { outside, run, json, becomes } = await world();
     const entry = '[entry]\nkind = "armed"\n';
     outside.define('asks', `${entry}[[steps]]\nid = "a"\ngate = { kind = "approval" }\n`);
@@ -217,7 +217,7 @@ describeDatabases('control of runs', (url) => {
     await becomes(id, { state: 'suspended', cancellable: true });
   });
 
-  it('pauses behind a gate when it was asked to while a person decided, and when it suspended meanwhile', async () => {
+  it('pauses after a gate when the pause was requested during a decision or a suspension', async () => {
     const { outside, begin, json, becomes, asked, turns } = await world();
     outside.define('asks', agents + step('a', 'say x', 'gate = { kind = "approval" }'));
     const id = await begin('asks');
@@ -230,7 +230,7 @@ describeDatabases('control of runs', (url) => {
     await becomes(id, { state: 'completed' });
   });
 
-  it('refuses what does not fit the state, and names it', async () => {
+  it('refuses verbs that do not fit the state, and names the state', async () => {
     const { outside, run, begin, json, code, becomes } = await world();
     outside.define('done', agents + step('a', 'say x'));
     const { id } = await run('done');
@@ -262,7 +262,7 @@ describeDatabases('control of runs', (url) => {
     await becomes(long, { state: 'cancelled' });
   });
 
-  it('writes every act down: who did what to which run', async () => {
+  it('journals every act with actor, verb and run', async () => {
     const { outside, begin, json, becomes } = await world();
     outside.define('three', three);
     const id = await begin('three');
@@ -282,7 +282,7 @@ describeDatabases('control of runs', (url) => {
     ]);
   });
 
-  it('fails a run that the database took no lines of, as soon as it takes them again', async () => {
+  it('fails a run whose events could not be stored, when the database works again', async () => {
     const { outside, begin, store, becomes, run, turns } = await world();
     outside.define('three', three);
     const id = await begin('three');
@@ -302,7 +302,7 @@ describeDatabases('control of runs', (url) => {
     ['would complete', step('a', 'hold x')],
     ['would suspend', step('a', 'hold x') + step('b', 'say x', 'gate = { kind = "input" }')],
     ['would end a cycle', `${step('a', 'hold x')}[entry]\nkind = "armed"\n`],
-  ])('cancels a run that %s, though the segment has not heard of it yet', async (_, steps) => {
+  ])('cancels a run that %s, even before the segment is notified', async (_, steps) => {
     const { outside, begin, run, json, becomes, store, turns } = await world();
     outside.define('race', agents + steps);
     const id = steps.includes('armed') ? (await run('race')).id : await begin('race');

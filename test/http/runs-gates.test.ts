@@ -1,4 +1,4 @@
-/** Gates of every kind, and entries: where a run waits, and what lets it go on. */
+/** Gates of every kind, and entry gates: where runs wait, and what opens the gates. */
 import { expect, it, vi } from 'vitest';
 import { describeDatabases } from '../support/databases.ts';
 import { agents, Outside, runWorlds, ShiftedClock, step, told } from '../support/run-world.ts';
@@ -16,7 +16,7 @@ describeDatabases('gates of runs', (url) => {
   const form =
     '{ kind = "input", message = "How large, {{steps.before.output}}?", schema = { type = "object", required = ["size"], properties = { size = { type = "integer", minimum = 1 }, color = { type = "string", default = "red" } } } }';
 
-  it('suspends at an input gate, refuses what does not fit, and goes on in a segment of its own', async () => {
+  it('suspends at an input gate, refuses invalid inputs, and continues in a new segment', async () => {
     const { outside, run, json, becomes, detail, events, turns } = await world();
     outside.define('form', gated(form, 'say {{gate.size}} {{gate.color}}'));
     const first = await run('form');
@@ -64,7 +64,7 @@ describeDatabases('gates of runs', (url) => {
     expect(turns.requests).toHaveLength(2);
   });
 
-  it('keeps the defaults of a form that is answered with nothing, and gives a step without agent what was given', async () => {
+  it('applies the defaults of a form without inputs, and outputs the inputs of a step without agent', async () => {
     const { outside, run, json, becomes } = await world();
     const schema = 'schema = { properties = { n = { default = 7 } } }';
     outside.define('plain', `[[steps]]\nid = "g"\ngate = { kind = "input", ${schema} }\n`);
@@ -73,7 +73,7 @@ describeDatabases('gates of runs', (url) => {
     expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: { n: 7 } });
   });
 
-  it('lets the slot go while it is suspended, and refuses to resume while another run has it', async () => {
+  it('frees the slot while it is suspended, and refuses to resume while another run holds it', async () => {
     const { outside, run, begin, code, json, becomes } = await world();
     outside.define('form', gated(form));
     outside.define('long', agents + step('a', 'hold x'));
@@ -87,7 +87,7 @@ describeDatabases('gates of runs', (url) => {
     await becomes(id, { state: 'completed' });
   });
 
-  it('is resumed once, though many ask at the same time', async () => {
+  it('is resumed once by concurrent requests', async () => {
     const { outside, run, json, becomes, events } = await world();
     outside.define('form', gated(form));
     const { id } = await run('form');
@@ -99,7 +99,7 @@ describeDatabases('gates of runs', (url) => {
     expect((await events(id)).filter(({ type }) => type === 'run_end')).toHaveLength(2);
   });
 
-  it('opens a time gate when its time has come, and nobody can before', async () => {
+  it('opens a time gate at its time, and never before', async () => {
     const { outside, run, code, clock, becomes, detail } = await world();
     outside.define('later', gated('{ kind = "time", after_secs = 3600 }', 'say now'));
     const { id, events } = await run('later');
@@ -116,7 +116,7 @@ describeDatabases('gates of runs', (url) => {
     expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: 'now' });
   });
 
-  it('waits for a duration no longer because the wall clock went back, and for a time until the wall clock says so', async () => {
+  it('measures durations with the monotonic clock, and times with the wall clock', async () => {
     const { outside, run, clock, becomes, detail } = await world();
     outside.define('duration', gated('{ kind = "time", after_secs = 60 }', 'say now'));
     // A gate that begins to wait after the jump has only the wall clock to go by.
@@ -142,7 +142,7 @@ describeDatabases('gates of runs', (url) => {
     await becomes(instant.id, { state: 'completed' });
   });
 
-  it('goes through a time that is over and a value that is true without waiting', async () => {
+  it('passes gates whose time is over or whose condition holds without waiting', async () => {
     const { outside, run } = await world();
     outside.define('past', gated('{ kind = "time", until = "2020-01-01T00:00:00Z" }', 'say a'));
     outside.define('true', gated('{ kind = "value", expr = "steps.before.output == \'b\'" }', 'say a'));
@@ -167,7 +167,7 @@ describeDatabases('gates of runs', (url) => {
     await becomes(id, { state: 'completed' });
   });
 
-  it('opens a value gate when the host is as the condition says, and asks anew at each poll', async () => {
+  it('evaluates a value gate with the current state of the host at each poll', async () => {
     const { outside, run, becomes, detail } = await world();
     outside.host = { ...outside.host, tasks_running: 2 };
     const expr = "host.tasks_running == 0 && host.pending == 0 && host.model == 'a-model'";
@@ -184,7 +184,7 @@ describeDatabases('gates of runs', (url) => {
     await becomes(id, { state: 'completed' });
   });
 
-  it('waits no more for a run that was cancelled while it came to its gate', async () => {
+  it('does not wait at the gate of a run that was cancelled on arrival', async () => {
     const { outside, begin, becomes, json, store } = await world();
     let asked = 0;
     const view = { ...outside.host };
@@ -221,7 +221,7 @@ describeDatabases('gates of runs', (url) => {
     });
   });
 
-  it('opens an event gate with the first event that fits, after it began to wait', async () => {
+  it('opens an event gate with the first matching event after its start', async () => {
     const { outside, run, json, becomes, detail } = await world();
     expect((await json('POST', 'events', { name: 'user.deploy', data: { env: 'prod' } })).status).toBe(202);
     outside.define(
@@ -241,7 +241,7 @@ describeDatabases('gates of runs', (url) => {
     expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: 'ann' });
   });
 
-  it('opens an event gate with what the host itself tells', async () => {
+  it('opens an event gate with signals of the host', async () => {
     const { outside, run, becomes } = await world();
     outside.define(
       'watcher',
@@ -255,7 +255,7 @@ describeDatabases('gates of runs', (url) => {
     });
   });
 
-  it('takes only events of people, and data that is an object', async () => {
+  it('accepts only user events, with an object as data', async () => {
     const { json } = await world();
     for (const body of [
       {},
@@ -268,7 +268,7 @@ describeDatabases('gates of runs', (url) => {
       expect((await json('POST', 'events', body)).status).toBe(400);
   });
 
-  it('keeps segment and slot while a person is asked, and goes on when it is approved', async () => {
+  it('keeps segment and slot while it waits for approval, and continues when approved', async () => {
     const { outside, begin, asked, json, becomes, events, code, pending } = await world();
     outside.define(
       'ask',
@@ -303,7 +303,7 @@ describeDatabases('gates of runs', (url) => {
     expect(turns.requests).toHaveLength(1);
   });
 
-  it('tells that a step waits for a staged change, without the time of it', async () => {
+  it('reports that a step waits for a staged change, and does not count that time', async () => {
     const { outside, begin, asked, json, becomes, events } = await world();
     outside.define('stage', agents + step('a', 'stage'));
     const id = await begin('stage');
@@ -326,7 +326,7 @@ describeDatabases('gates of runs', (url) => {
     ]);
   });
 
-  it('lets runs whose gates open while the slot is taken go on when it is free', async () => {
+  it('queues runs whose gates open while the slot is taken', async () => {
     const { outside, run, begin, json, becomes, turns } = await world();
     const names = ['one', 'two', 'three'];
     for (const name of names)
@@ -347,7 +347,7 @@ describeDatabases('gates of runs', (url) => {
     ).toEqual(['say one', 'say three', 'say two']);
   });
 
-  it('runs a cycle of an armed workflow whenever it is told to', async () => {
+  it('runs a cycle of an armed workflow for every run-now', async () => {
     const { outside, run, json, code, becomes, events, detail } = await world();
     outside.define('armed', `[entry]\nkind = "armed"\n${agents}${step('a', 'say {{input}}')}`);
     const { id, events: first } = await run('armed', { input: 'hi' });
@@ -385,7 +385,7 @@ describeDatabases('gates of runs', (url) => {
     expect(await code('POST', 'runs/r5/run-now')).toEqual([404, 'run_not_found']);
   });
 
-  it('fires a schedule, by itself and by run-now, and keeps on after a failed cycle', async () => {
+  it('fires a schedule, by itself and by run-now, and continues after a failed cycle', async () => {
     const { outside, run, json, code, clock, becomes, detail } = await world();
     outside.define(
       'nightly',
@@ -417,7 +417,7 @@ describeDatabases('gates of runs', (url) => {
     expect((await detail(id)).wrapper_cycle).toBe(3);
   });
 
-  it('suspends in the middle of a cycle, where run-now does not reach', async () => {
+  it('suspends within a cycle, where run-now is refused', async () => {
     const { outside, run, json, code, becomes } = await world();
     outside.define('both', `[entry]\nkind = "armed"\n${gated(form)}`);
     const { id } = await run('both');

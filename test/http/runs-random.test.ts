@@ -1,4 +1,4 @@
-/** Random workflows, with people who pause, resume, cancel and kill hosts at random: what is always so. */
+/** Invariants of random workflows that are paused, resumed, cancelled and killed at random. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { RunEvent } from '../../src/agent/shapes/run.ts';
@@ -14,7 +14,7 @@ interface StepPlan {
   readonly gate: string;
 }
 
-/** What is done between two looks at the run. */
+/** Actions between two reads of the run. */
 type Move = 'pause' | 'resume' | 'cancel' | 'kill' | 'stop' | 'nothing';
 
 const stepPlan = (index: number): fc.Arbitrary<StepPlan> =>
@@ -56,7 +56,7 @@ const toml = (steps: readonly StepPlan[], order: readonly number[]) =>
 describeDatabases('random runs', (url) => {
   const open = runWorlds();
 
-  it('keep the order of needs, lose no line, end each segment once, and free the slot', async () => {
+  it('keep the order of needs, lose no event, end each segment once, and free the slot', async () => {
     const address = await url();
     const clock = new ShiftedClock();
     const outside = new Outside();
@@ -84,7 +84,7 @@ describeDatabases('random runs', (url) => {
           else await helpOn(host, id, dice);
         }
         await invariants(host, id, steps);
-        // Who watches hears the end after it is stored.
+        // The span ends after the end is stored.
         await expect.poll(() => seen.ended.length).toBe(seen.begun.length);
         seen.expectWhole();
         expect(seen.of('run').at(-1)?.id).toBe(id);
@@ -94,7 +94,7 @@ describeDatabases('random runs', (url) => {
   });
 });
 
-/** People who, sooner or later, do what lets a run go on. */
+/** Eventually does whatever a waiting run needs to continue. */
 async function helpOn(host: RunHost, id: string, dice: fc.Stream<number>): Promise<void> {
   const { state, waiting_on } = await host.detail(id);
   for (const { id: question } of await host.pending())
@@ -122,7 +122,7 @@ async function invariants(host: RunHost, id: string, steps: readonly StepPlan[])
 
   const over = new Map<string, string>();
   for (const line of lines) follow(line, steps, over);
-  // The journal is what the stream told.
+  // The journal equals the stream.
   for (const record of detail.step_records)
     if (over.has(record.id)) expect(record.state).toBe(over.get(record.id));
     else expect(['failed', 'cancelled']).toContain(record.state);
@@ -135,7 +135,7 @@ async function invariants(host: RunHost, id: string, steps: readonly StepPlan[])
   expect(host.faults).toEqual([]);
 }
 
-/** A step begins when all it needs is over, and ends once. */
+/** A step begins when all of its needs have ended, and ends once. */
 function follow(line: RunEvent, steps: readonly StepPlan[], over: Map<string, string>): void {
   if (!('step' in line)) return;
   expect(over.has(line.step)).toBe(false);

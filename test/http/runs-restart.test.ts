@@ -1,4 +1,4 @@
-/** Hosts that stop, in good order or killed, and what the next one over the same database makes of their runs. */
+/** Recovery of runs after a stop or kill of the host, by the next start on the same database. */
 import { expect, it } from 'vitest';
 import { StoreError } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
@@ -22,14 +22,14 @@ describeDatabases('runs over restarts', (url) => {
   };
   const endings = ['kill', 'stop'] as const;
 
-  it.each(endings)('goes on by itself with a step that had no effects (%s)', async (ending) => {
+  it.each(endings)('reruns a step without side effects by itself (%s)', async (ending) => {
     const { outside, host, next } = await world();
     outside.define('plain', holding('hold x'));
     const id = await host.begin('plain');
     await working(host, 2);
     await host[ending]();
     const after = await next();
-    await after.becomes(id, { state: 'running', last_event: "goes on with 'b' after a restart" });
+    await after.becomes(id, { state: 'running', last_event: "continues with 'b' after a restart" });
     outside.holds.release('x');
     expect(await after.becomes(id, { state: 'completed' })).toMatchObject({
       result: 'x',
@@ -89,7 +89,7 @@ describeDatabases('runs over restarts', (url) => {
     },
   );
 
-  it('fails a run whose interrupted step a person does not let run again', async () => {
+  it('fails a run when a person refuses to rerun its interrupted step', async () => {
     const { outside, host, next } = await world();
     outside.define('effects', holding('effect\nhold x'));
     const id = await host.begin('effects');
@@ -133,7 +133,7 @@ describeDatabases('runs over restarts', (url) => {
     expect(outside.tool.applied).toBe(1);
   });
 
-  it.each(endings)('stays paused, and its 300 seconds begin anew (%s)', async (ending) => {
+  it.each(endings)('stays paused, and its 300 seconds start again (%s)', async (ending) => {
     const { outside, host, next, setting } = await world();
     outside.define('plain', holding('say b'));
     outside.define('plain', agents + step('a', 'hold a') + step('b', 'say b'));
@@ -152,7 +152,7 @@ describeDatabases('runs over restarts', (url) => {
     expect((await wellNumbered(after, id)).filter((line) => line === 'run_start')).toHaveLength(1);
   });
 
-  it('does what was asked for and not yet done: pauses, cancels', async () => {
+  it('applies requested pauses and cancellations', async () => {
     for (const verb of ['pause', 'cancel'] as const) {
       const { outside, host, next } = await world();
       outside.define('plain', holding('hold x'));
@@ -170,7 +170,7 @@ describeDatabases('runs over restarts', (url) => {
     }
   });
 
-  it('cancels instead of asking where both would be', async () => {
+  it('cancels instead of asking whether to rerun', async () => {
     const { outside, host, next } = await world();
     outside.define('effects', holding('effect\nhold x'));
     const id = await host.begin('effects');
@@ -207,7 +207,7 @@ describeDatabases('runs over restarts', (url) => {
     },
   );
 
-  it('keeps input gates, their forms and what is known over a restart', async () => {
+  it('keeps input gates, their forms and step outputs over a restart', async () => {
     const { outside, host, next } = await world();
     const gate =
       'gate = { kind = "input", schema = { required = ["n"], properties = { n = { type = "integer" } } } }\nneeds = ["a"]';
@@ -228,7 +228,7 @@ describeDatabases('runs over restarts', (url) => {
     ['time', '{ kind = "time", after_secs = 3600 }'],
     ['event', '{ kind = "event", name = "user.go" }'],
     ['value', '{ kind = "value", poll_secs = 1, expr = "now > timestamp(\'2100-01-01T00:00:00Z\')" }'],
-  ])('opens a gate by what happened or passed while no host ran: %s', async (kind, gate) => {
+  ])('opens a gate that was due while no host ran: %s', async (kind, gate) => {
     const { outside, host, next, setting } = await world();
     outside.define('gated', agents + step('a', 'say x', `gate = ${gate}`));
     const { id } = await host.run('gated');
@@ -244,7 +244,7 @@ describeDatabases('runs over restarts', (url) => {
     await third.becomes(id, { state: 'completed' });
   });
 
-  it('makes up for firings that were missed while no host ran, once', async () => {
+  it('fires once for firings that were missed while no host ran', async () => {
     const { outside, host, next, setting } = await world();
     outside.define(
       'nightly',
@@ -262,7 +262,7 @@ describeDatabases('runs over restarts', (url) => {
     expect((await after.detail(id)).wrapper_cycle).toBe(1);
   });
 
-  it('goes on in the middle of a cycle', async () => {
+  it('continues within a cycle', async () => {
     const { outside, host, next } = await world();
     outside.define('armed', `[entry]\nkind = "armed"\n${holding('hold x')}`);
     const { id } = await host.run('armed');
@@ -304,7 +304,7 @@ describeDatabases('runs over restarts', (url) => {
     expect(told(await read).at(-1)).toBe('run_end completed');
   });
 
-  it('gives ids that are larger than those before, though the clock went back', async () => {
+  it('generates increasing ids even if the clock went back', async () => {
     const { outside, host, next, setting } = await world();
     outside.define('one', agents + step('a', 'say x'));
     const first = await host.run('one');
@@ -315,7 +315,7 @@ describeDatabases('runs over restarts', (url) => {
     expect(BigInt(second.id.slice(1)) > BigInt(first.id.slice(1))).toBe(true);
   });
 
-  it('withdraws what is still asked because of a run that is over', async () => {
+  it('withdraws questions of ended runs', async () => {
     const { outside, host, next } = await world();
     outside.define('one', agents + step('a', 'say x'));
     const { id } = await host.run('one');
@@ -353,7 +353,7 @@ describeDatabases('runs over restarts', (url) => {
       await expect.poll(() => lost).toBe(1);
       store.transaction = real;
       await expect.poll(() => host.runs.served).toBe(1);
-      // The slot is free again, and the stream goes on where it was.
+      // The slot is free again, and the stream continues at its position.
       if (entry === '') {
         outside.define('other', agents + step('a', 'say y'));
         expect((await host.run('other')).response.status).toBe(200);

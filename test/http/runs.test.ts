@@ -1,4 +1,4 @@
-/** Runs of workflows over HTTP: how they begin, what their steps do, and what is told. */
+/** Workflow runs over HTTP: start, steps, results and events. */
 import { expect, it } from 'vitest';
 import { describeDatabases } from '../support/databases.ts';
 import { agents, eventsOf, Outside, runWorlds, step, told } from '../support/run-world.ts';
@@ -10,7 +10,7 @@ describeDatabases('runs over HTTP', (url) => {
     return { outside, ...(await open(outside, { url: await url() })) };
   };
 
-  it('runs steps in the order of their needs, with what is known in their prompts', async () => {
+  it('runs steps in the order of their needs, with earlier outputs in their prompts', async () => {
     const { outside, run, detail, turns } = await world();
     const inputs = '[inputs.who]\ntype = "string"\ndefault = "you"\n';
     const second = step('second', 'say {{steps.first.output}} and {{inputs.who}}', 'needs = ["first"]');
@@ -60,7 +60,7 @@ describeDatabases('runs over HTTP', (url) => {
     });
   });
 
-  it('skips what its condition or a wholly skipped need rules out, and goes on with what is left', async () => {
+  it('skips steps by condition or when all of their needs were skipped, and continues with the others', async () => {
     const { outside, run, detail } = await world();
     outside.define(
       'choice',
@@ -85,7 +85,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect((await detail(id)).step_records[0]).toMatchObject({ id: 'a', state: 'skipped', attempts: 0 });
   });
 
-  it('gives the output of the step that [output] names, and none where that was skipped', async () => {
+  it('returns the output of the step that [output] names, and none if it was skipped', async () => {
     const { outside, run } = await world();
     outside.define('named', `${agents}${step('a', 'say a')}${step('b', 'say b')}[output]\nfrom = "a"\n`);
     expect((await run('named')).events.at(-1)).toMatchObject({ outcome: 'completed', result: 'a' });
@@ -96,7 +96,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect((await run('none')).events.at(-1)).not.toHaveProperty('result');
   });
 
-  it('tries a step again as often as it says, and fails the run when it still fails', async () => {
+  it('retries a step up to its limit, and then fails the run', async () => {
     const { outside, run, detail } = await world();
     const retry = 'retry = { attempts = 3, backoff_secs = 0 }';
     outside.define('flaky', agents + step('a', 'fail 2 times\nsay well', retry));
@@ -130,7 +130,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect(told_).not.toHaveProperty('result');
   });
 
-  it('gives each attempt the shortest time that anybody set', async () => {
+  it('limits each attempt by the shortest timeout', async () => {
     const { outside, run, turns } = await world();
     const slow = '[agents.b]\ninstructions = "x"\nlimits = { timeout_secs = 5 }\n';
     const b = (id: string, more: string) => step(id, 'say x', more).replace('agent = "a"', 'agent = "b"');
@@ -142,7 +142,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect(turns.requests.map(({ limits }) => limits?.timeout_secs)).toEqual([7, 5, 2]);
   });
 
-  it('has JSON that fits output_schema as the output of a step, and fails where it does not', async () => {
+  it('has the JSON that fits output_schema as the output of a step, and fails otherwise', async () => {
     const { outside, run } = await world();
     const schema =
       'output_schema = { type = "object", required = ["n"], properties = { n = { type = "integer" } } }';
@@ -157,7 +157,7 @@ describeDatabases('runs over HTTP', (url) => {
     }
   });
 
-  it('fails a step whose agent is not there, whose text cannot be filled in, or that breaks on a bug of ours', async () => {
+  it('fails a step with an unknown agent, an unresolved template or an internal error', async () => {
     const { outside, run, faults } = await world();
     const cases = {
       stranger: step('a', 'say x').replace('agent = "a"', 'agent = "nobody"'),
@@ -193,7 +193,7 @@ describeDatabases('runs over HTTP', (url) => {
     });
   });
 
-  it('refuses inputs that do not fit, all violations at once, and begins nothing', async () => {
+  it('refuses invalid inputs with all violations at once, and starts nothing', async () => {
     const { outside, json, run } = await world();
     outside.define(
       'typed',
@@ -215,7 +215,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect((await run('typed', { inputs: { n: 4 } })).events.at(-1)).toMatchObject({ result: '4' });
   });
 
-  it('answers every name that may not be run with the same bytes, whatever the body is', async () => {
+  it('answers every name that may not be run with the same bytes, whatever the body', async () => {
     const { outside, send } = await world();
     outside.define('hidden', agents + step('a', 'say x'));
     outside.enabled.delete('hidden');
@@ -237,7 +237,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect(other.status).toBe(404);
   });
 
-  it('runs one at a time, and says which run is in the way', async () => {
+  it('runs one at a time, and names the run in flight', async () => {
     const { outside, json, begin, becomes } = await world();
     outside.define('long', agents + step('a', 'hold x'));
     const id = await begin('long');
@@ -251,7 +251,7 @@ describeDatabases('runs over HTTP', (url) => {
     await becomes(again, { state: 'completed' });
   });
 
-  it('tries a run again only when it has failed, says so in the journal, and leaves the old one as it is', async () => {
+  it('retries only failed runs, records it in the journal, and does not change the old run', async () => {
     const { outside, json, run, code, detail } = await world();
     outside.define('works', agents + step('a', 'say x'));
     outside.define('fails', agents + step('a', 'fail x'));
@@ -279,7 +279,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect((body['acts'] as { verb: string }[]).map(({ verb }) => verb)).toContain('run.retry');
   });
 
-  it('keeps the source that it started with, though the workflow is replaced or deleted meanwhile', async () => {
+  it('keeps the source that it started with, even if the workflow is replaced or deleted', async () => {
     const { outside, begin, becomes } = await world();
     outside.define('moving', agents + step('a', 'hold x') + step('b', 'say old'));
     const id = await begin('moving');
@@ -289,7 +289,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: 'old' });
   });
 
-  it('goes on when the client goes away, and tells its stream again from any line', async () => {
+  it('continues when the client disconnects, and replays its stream from any event', async () => {
     const { outside, begin, events, send, code } = await world();
     outside.define('long', agents + step('a', 'hold x'));
     const id = await begin('long');
@@ -305,7 +305,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect(await code('GET', 'runs/r1/events')).toEqual([404, 'run_not_found']);
   });
 
-  it('lists the journal newest first, as much as is asked for', async () => {
+  it('lists the journal newest first, up to the limit', async () => {
     const { outside, json, run, code } = await world();
     outside.define('one', agents + step('a', 'say x'));
     const ids = [(await run('one')).id, (await run('one')).id, (await run('one')).id];
@@ -326,7 +326,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect((await json('GET', 'runs/r99')).status).toBe(404);
   });
 
-  it('ends with a receipt, a signal, a closed session and a row in the history of the feed', async () => {
+  it("ends with a receipt, a signal, a closed session and a row in the feed's history", async () => {
     const { outside, json, run, store } = await world();
     outside.define('one', agents + step('a', 'say x'));
     const { id, response } = await run('one');
@@ -363,7 +363,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect(runs.served).toBe(2);
   });
 
-  it('runs a stored agent as it is now', async () => {
+  it('runs the current version of a stored agent', async () => {
     const { outside, run, turns, store } = await world();
     outside.define('stored', step('a', 'say x').replace('agent = "a"', 'agent = "helper"'));
     const spec = {

@@ -48,7 +48,7 @@ const live = (id: string, kind: 'task' | 'run', second: number): Session => ({
 const rows = (...many: Session[]) => ({ live: () => Promise.resolve(many) });
 
 describeDatabases('the feed', (url) => {
-  test('live tasks and runs, external ones, the host, then what has ended; each newest first', async () => {
+  test('live tasks and runs, external sessions, the host, then ended ones; each newest first', async () => {
     const { plane, feed } = await host({
       url: await url(),
       tasks: rows(live('t9', 'task', 90), live('t8', 'task', 70)),
@@ -106,7 +106,7 @@ describeDatabases('the feed', (url) => {
       expect(run).not.toHaveProperty(member);
   });
 
-  test('what ends while it is read is in it once, as ended', async () => {
+  test('a session that ends during the read is listed once, as ended', async () => {
     const { plane, feed } = await host({ url: await url(), tasks: rows(live('t1', 'task', 1)) });
     await journal(plane.store, [{ id: 't1', state: 'completed', at: at(1) }]);
     expect((await feed()).map(({ id, state }) => [id, state])).toEqual([
@@ -115,13 +115,13 @@ describeDatabases('the feed', (url) => {
     ]);
   });
 
-  test('cancelled is shown as failed where the host was told so', async () => {
+  test('cancelled is shown as failed when the host is configured so', async () => {
     const { plane, feed } = await host({ url: await url(), cancelledState: false });
     await journal(plane.store, [{ id: 'r1', state: 'cancelled', at: at(1) }]);
     expect((await feed()).at(-1)).toMatchObject({ id: 'r1', state: 'failed' });
   });
 
-  test('other hosts on the database have a feed of their own', async () => {
+  test('other hosts on the database have their own feeds', async () => {
     const where = await url();
     const one = await host({ url: where });
     const two = await host({ url: where, endpointId: 'e1' });
@@ -160,7 +160,7 @@ describeDatabases('the feed', (url) => {
 });
 
 describe('a feed that cannot be read', () => {
-  test('is a 500 and no rows, whichever part it is', async () => {
+  test('is a 500 without rows, whichever part fails', async () => {
     for (const broken of ['tasks', 'runs', 'external_sessions']) {
       const url = sqlite();
       const { plane, send, feed } = await host({ url });
@@ -187,7 +187,7 @@ describe('a feed that cannot be read', () => {
 });
 
 describeDatabases('revoking', (url) => {
-  test('by the own capability or by the operator; for good; again without effect', async () => {
+  test('by its own capability or by the operator; permanent; idempotent', async () => {
     const where = await url();
     const { plane, revoke, opened } = await host({ url: where });
     const mine = await opened();
@@ -230,7 +230,7 @@ describeDatabases('revoking', (url) => {
     ]);
   });
 
-  test('one refusal for a credential that is missing, wrong or of another; every refusal is logged', async () => {
+  test('the same refusal for a missing, wrong or foreign credential; every refusal is journaled', async () => {
     const { plane, revoke, opened } = await host({ url: await url() });
     const mine = await opened();
     const other = await opened();
@@ -274,7 +274,7 @@ describeDatabases('revoking', (url) => {
       expect(written).not.toContain(secret);
   });
 
-  test("another host's operator has no say here", async () => {
+  test("another host's operator credential is refused", async () => {
     const where = await url();
     const one = await host({ url: where });
     const two = await host({ url: where, endpointId: 'e1' });
@@ -284,7 +284,7 @@ describeDatabases('revoking', (url) => {
   });
 });
 
-test('the operator counts from this machine only', async () => {
+test('the operator credential is valid from this machine only', async () => {
   const outside = Object.values(networkInterfaces())
     .flatMap((many) => many ?? [])
     .find(({ internal, family }) => !internal && family === 'IPv4')?.address;
@@ -301,7 +301,7 @@ test('the operator counts from this machine only', async () => {
 });
 
 describe('cancel', () => {
-  test('a live run will stop; everything else says why it cannot', async () => {
+  test('a live run is cancelled; other sessions are refused with the reason', async () => {
     const cancelled: string[] = [];
     const { cancel, plane } = await host({
       url: sqlite(),
@@ -334,7 +334,7 @@ describe('cancel', () => {
   });
 });
 
-test('a receipt is there once its session has ended', async () => {
+test('a receipt exists when its session has ended', async () => {
   const { plane, send } = await host({ url: sqlite() });
   const get = (id: string) => send('GET', `/agent/v1/sessions/${id}/receipt`);
   const { id } = await plane.external.register({ harness: 'h' }, 'local');

@@ -63,7 +63,7 @@ describeDatabases('workflows over HTTP', (url) => {
   const digest = (text: string) => `sha256:${createHash('sha256').update(text).digest('hex')}`;
   const time = expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/) as string;
 
-  it('starts with none, lists them by name', async () => {
+  it('starts with none, and lists them by name', async () => {
     const { json } = await world();
     expect(await json('GET', '')).toEqual({ status: 200, body: [] });
     await json('POST', '', workflow({ name: 'second' }));
@@ -131,13 +131,13 @@ describeDatabases('workflows over HTTP', (url) => {
     ]);
   });
 
-  it('makes what it puts, where it is not there', async () => {
+  it('creates a missing workflow with PUT', async () => {
     const { json } = await world();
     expect((await json('PUT', '/plain', workflow())).status).toBe(200);
     expect((await json('GET', '/plain')).status).toBe(200);
   });
 
-  it('answers what does not lint with the report alone, and stores nothing', async () => {
+  it('answers a source with errors with the lint report, and stores nothing', async () => {
     const { json, acts } = await world();
     const source = workflow({ name: 'Bad', step: 'prompt = "{{inputs.x}}"\nwhen = "nope"' });
     for (const [method, path] of [
@@ -202,14 +202,14 @@ describeDatabases('workflows over HTTP', (url) => {
     ['application/json, text/plain;q=0.9', false],
     ['*/*', false],
     ['text/html', false],
-  ])('answers who accepts %s', async (accept, isText) => {
+  ])('answers with Accept: %s', async (accept, isText) => {
     const { send } = await world();
     const created = await send('POST', '', workflow(), { ...plainText, accept });
     expect(created.status).toBe(201);
     expect(created.headers.get('content-type')?.startsWith('text/plain')).toBe(isText);
   });
 
-  it('lints what is stored, and what is sent instead', async () => {
+  it('lints the stored source, or a sent one', async () => {
     const { json } = await world();
     expect((await json('POST', '/plain/lint')).status).toBe(404);
     const sent = await json(
@@ -263,7 +263,7 @@ describeDatabases('workflows over HTTP', (url) => {
     });
   });
 
-  it('lists the built-in ones and what they may do', async () => {
+  it('lists the built-in workflows and their rights', async () => {
     const { json } = await world({ enabled: ['nightly-health'] });
     const { status, body } = await json('GET', '/builtins');
     expect(status).toBe(200);
@@ -279,7 +279,7 @@ describeDatabases('workflows over HTTP', (url) => {
     expect((await json('GET', '/nightly-health')).status).toBe(404);
   });
 
-  it('forks a built-in one', async () => {
+  it('forks a built-in workflow', async () => {
     const { json, send, acts } = await world();
     const fork = await json('POST', '/code-review/fork', undefined, {});
     expect(fork).toMatchObject({
@@ -331,13 +331,13 @@ describeDatabases('workflows over HTTP', (url) => {
     expect((await json('GET', '')).body).toEqual([]);
   });
 
-  it('does not fork what is stored but not built in', async () => {
+  it('does not fork stored workflows', async () => {
     const { json } = await world();
     await json('POST', '', workflow());
     expect((await json('POST', '/plain/fork', undefined, {})).status).toBe(404);
   });
 
-  it('refuses what is no text', async () => {
+  it('refuses bytes that are not text', async () => {
     const { send } = await world();
     expect((await send('POST', '', workflow(), { 'content-type': 'application/json' })).status).toBe(415);
     expect((await send('PUT', '/plain', 'x'.repeat(2_000_000))).status).toBe(413);
@@ -349,7 +349,7 @@ describeDatabases('workflows over HTTP', (url) => {
     ).toBe(403);
   });
 
-  it('lists, gets and deletes what no longer lints', async () => {
+  it('lists, gets and deletes sources that no longer lint', async () => {
     const { store, json, send } = await world();
     const source = '[ensemble]\nname = "plain"\nfrom_another_time = true\n';
     const row = {
@@ -372,7 +372,7 @@ describeDatabases('workflows over HTTP', (url) => {
     expect((await send('DELETE', '/plain')).status).toBe(204);
   });
 
-  it('lets only one of many create a name', async () => {
+  it('creates only one of many concurrent workflows with the same name', async () => {
     const { json, acts } = await world();
     const answers = await Promise.all(Array.from({ length: 8 }, () => json('POST', '', workflow())));
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
@@ -380,7 +380,7 @@ describeDatabases('workflows over HTTP', (url) => {
     expect(await acts()).toHaveLength(1);
   });
 
-  it('keeps them over a restart', async () => {
+  it('keeps workflows over a restart', async () => {
     const { json, database } = await world();
     const { body } = await json('POST', '', workflow());
     await Promise.all(stores.splice(0).map((store) => store.close()));
@@ -390,7 +390,7 @@ describeDatabases('workflows over HTTP', (url) => {
     expect(rows).toMatchObject([{ name: 'plain', source: body['source'], digest: body['digest'] }]);
   });
 
-  it('says what may be run by a name: a stored one, else a built-in one, and only where it is enabled', async () => {
+  it('finds the workflow to run by name: a stored one, or else a built-in, and only when enabled', async () => {
     const { ensembles } = await world({ enabled: ['plain', 'code-review'] });
     expect(await ensembles.callable('plain')).toBeUndefined();
     expect(await ensembles.callable('nightly-health')).toBeUndefined();

@@ -105,7 +105,7 @@ export async function httpServer(
   };
 }
 
-/** Whether a process is there and no zombie. */
+/** Whether a process exists and is not a zombie. */
 export async function isAlive(pid: number): Promise<boolean> {
   const { readFile } = await import('node:fs/promises');
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);

@@ -5,7 +5,7 @@ import { CallToolRequestSchema, ListToolsRequestSchema, type Tool } from '@model
 const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
 const anyObject = { type: 'object' as const };
 
-/** The tools of a server that lives until something bad is asked of it. */
+/** The tools of a server that works until a test makes it misbehave. */
 function initialTools(): Tool[] {
   return [
     {

@@ -21,7 +21,7 @@ interface Payload {
   readonly contents: string;
 }
 
-/** Writes files as a real tool does, and may be told to go wrong. */
+/** Writes files like a real tool, and can be made to fail. */
 export class FakeTool implements ChangeTool {
   readonly kind = 'change';
   readonly description = 'Writes.';

@@ -64,7 +64,7 @@ export class Outside {
   readonly enabled = new Set<string>();
   readonly holds = new Holds();
   readonly tool = new CountingTool();
-  /** What conditions read of the host. */
+  /** State of the host for conditions. */
   host: HostView = {
     pending: 0,
     tasks_running: 0,
@@ -162,7 +162,7 @@ export function runWorlds() {
       await runs.close();
       await store.close();
     };
-    /** Nothing of it is written any more. */
+    /** Kills the host: it writes nothing more. */
     const kill = async () => {
       over = true;
       await store.close();

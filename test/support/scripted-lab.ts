@@ -95,7 +95,7 @@ const scriptedSample = {
   control_ms: 2.4,
 };
 
-/** A lab without a model: fixed answers, and a record of what it was asked. */
+/** A lab without a model: fixed answers, and a record of its calls. */
 export class ScriptedLab implements Lab {
   readonly calls: (readonly [name: string, argument?: unknown])[] = [];
   /** Thrown by every call. */

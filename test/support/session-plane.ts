@@ -37,7 +37,7 @@ interface Given
   readonly runs?: LiveRows & CancelOptions['runs'];
 }
 
-/** The sessions of a host over a database, by a clock of the test's own. */
+/** The sessions of a host on a database, with a manual clock. */
 export async function openSessionPlane({
   url,
   endpointId = 'e0',

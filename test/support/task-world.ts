@@ -15,7 +15,7 @@ import { unwatched, type Watch } from '../../src/watch/index.ts';
 import { Store } from '../../src/store/index.ts';
 
 interface Options {
-  /** Of a scripted gateway. */
+  /** URL of a scripted gateway. */
   readonly gateway?: string;
   readonly key?: string;
   readonly resident?: Resident;

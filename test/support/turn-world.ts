@@ -38,7 +38,7 @@ export class ScriptedPlanner implements Planner {
   }
 
   async *answer(request: PlannerRequest, signal: AbortSignal): AsyncGenerator<PlannerEvent, void, undefined> {
-    // As it was then: the loop goes on with the same list.
+    // A copy, because the loop keeps using the same list.
     this.requests.push({ ...request, messages: [...request.messages] });
     const step = this.#steps[this.requests.length - 1] ?? this.#steps.at(-1) ?? [];
     if (typeof step === 'function') yield* step(request, signal);
@@ -83,7 +83,7 @@ interface World {
   readonly tools?: readonly Tool[];
   readonly agent?: Partial<AgentSpec>;
   readonly clock?: Clock;
-  /** What people decide; undefined: nobody ever does. */
+  /** The decision of a person; undefined: no decision is ever made. */
   readonly decision?: (id: string, signal: AbortSignal) => Promise<Decision>;
   readonly revoked?: () => boolean;
   readonly watch?: Watch;

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { type RackId, type Sink, Watch, type Work, type WorkKind } from '../../src/watch/index.ts';
 
-/** A watch that remembers what it is told. @param kept racks whose texts it keeps */
+/** A tracer that records its spans. @param kept racks whose transcripts it wants */
 export function watching(kept: readonly RackId[] = []) {
   const begun: Work[] = [];
   const ended: Work[] = [];
@@ -13,12 +13,12 @@ export function watching(kept: readonly RackId[] = []) {
   const watch = new Watch([sink]);
   const of = <K extends WorkKind>(kind: K): Work<K>[] =>
     begun.filter((work): work is Work<K> & Work => work.kind === kind);
-  /** What became of work of a kind: `ok`, or why not. */
+  /** Results of the spans of a kind: `ok`, or the failure. */
   const endings = (kind: WorkKind) =>
     of(kind).map(({ ending }) =>
       ending?.code === undefined ? ending?.outcome : `${ending.outcome} ${ending.code}`,
     );
-  /** All that began has ended, once, and what it was a part of after it. */
+  /** Expects that every started span has ended once, and parents after their children. */
   const expectWhole = () => {
     expect(ended).toHaveLength(begun.length);
     expect(new Set(ended)).toEqual(new Set(begun));

@@ -5,7 +5,7 @@ import { ManualClock } from '../support/manual-clock.ts';
 
 const day = 24 * 3_600_000;
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
-/** Long enough for timers of a deadline of some milliseconds to look again. */
+/** Long enough for the timer of a deadline of a few milliseconds to fire. */
 const aWhile = () => pause(150);
 
 const open: Deadline[] = [];
@@ -22,7 +22,7 @@ function begin() {
 it.each([
   ['ahead', day],
   ['back', -day],
-])('the time of a task is what passes, though the wall clock is set %s', async (_, ms) => {
+])('the deadline counts elapsed time, although the wall clock is set %s', async (_, ms) => {
   const { clock, deadline } = begin();
   clock.jump(ms);
   await aWhile();
@@ -36,7 +36,7 @@ it.each([
   expect(deadline.signal.reason).toBeInstanceOf(Abortion);
 });
 
-it('what a person takes to decide does not count, whatever the clock does meanwhile', async () => {
+it("the time of a person's decision does not count, whatever the wall clock does", async () => {
   const { clock, deadline } = begin();
   await deadline.without(async () => {
     clock.pass(10 * day);

@@ -32,7 +32,7 @@ describeDatabases('the event log', (url) => {
   const all = async (stream: string, after = -1, signal = never) =>
     parsed(await collected(log.read(stream, { after, signal })));
 
-  it('has an event on the disk when append resolves, with its place and time first', async () => {
+  it('has stored an event when append resolves, with type, seq and time first', async () => {
     const writer = log.open<Event>('t1', { nextSeq: 0 });
     await writer.append({ type: 'start' });
     const rows = await store.read((db) => db.selectFrom('events').selectAll().execute());
@@ -40,7 +40,7 @@ describeDatabases('the event log', (url) => {
     expect(rows[0]?.event).toMatch(/^\{"type":"start","seq":0,"ts":"\d{4}-[^"]*Z"\}$/);
   });
 
-  it('joins neighbouring pieces of one text, and writes them before what follows', async () => {
+  it('merges adjacent text deltas, and writes them before the next event', async () => {
     const writer = log.open<Event>('t1', { nextSeq: 0 });
     for (const text of ['a', 'b', 'c']) await writer.append({ type: 'delta', text });
     for (const text of ['d', 'e']) await writer.append({ type: 'reasoning', text });
@@ -55,7 +55,7 @@ describeDatabases('the event log', (url) => {
     ]);
   });
 
-  it('shows a piece of text to a reader without anything following it', async () => {
+  it('delivers a text delta to a reader even if no event follows', async () => {
     const writer = log.open<Event>('t1', { nextSeq: 0 });
     const lines = log.read('t1', { after: -1, signal: never });
     const first = lines.next();
@@ -65,7 +65,7 @@ describeDatabases('the event log', (url) => {
     expect((await lines.next()).done).toBe(true);
   });
 
-  it('ends only when what is on its way has been written', async () => {
+  it('ends only when pending writes are stored', async () => {
     const transaction = store.transaction.bind(store);
     store.transaction = async (work) => {
       await new Promise((resolve) => setTimeout(resolve, 100));
@@ -80,7 +80,7 @@ describeDatabases('the event log', (url) => {
     expect((await reading).map(({ text }) => text)).toEqual(['late']);
   });
 
-  it('says at the end that pieces were lost', async () => {
+  it('rejects at the end when text deltas were lost', async () => {
     const writer = log.open<Event>('t1', { nextSeq: 0 });
     store.transaction = () => Promise.reject(new Error('full'));
     await writer.append({ type: 'delta', text: 'lost' });
@@ -90,7 +90,7 @@ describeDatabases('the event log', (url) => {
     expect(await all('t1')).toEqual([]);
   });
 
-  it('numbers the events of a step for themselves, from 0 in each attempt, also where pieces were joined', async () => {
+  it('numbers the events of a step separately, from 0 in each attempt, also with merged deltas', async () => {
     const writer = log.open<Event>('r1', { nextSeq: 5 });
     const inner = (event: Event) => writer.append({ type: 'step_event', step: 'a', event });
     await writer.append({ type: 'step_start', step: 'a' });
@@ -112,7 +112,7 @@ describeDatabases('the event log', (url) => {
     ]);
   });
 
-  it('writes what belongs to an event with it, or neither', async () => {
+  it('writes an event and its related rows together or not at all', async () => {
     const writer = log.open<Event>('t1', { nextSeq: 0 });
     await writer.append({ type: 'delta', text: 'before' });
     const broken = writer.appendWith({ type: 'answer' }, async (tx) => {
@@ -129,7 +129,7 @@ describeDatabases('the event log', (url) => {
     ]);
   });
 
-  it('leaves no hole where the database gives a transaction up and does it once more', async () => {
+  it('leaves no gap when the database retries a transaction', async () => {
     const writer = log.open<Event>('t1', { nextSeq: 0 });
     const real = store.transaction.bind(store);
     store.transaction = async (work) => {
@@ -182,7 +182,7 @@ describeDatabases('the event log', (url) => {
     },
   );
 
-  it('loses no line of a stream by another that cannot be written', async () => {
+  it('loses no event when the write of another stream fails', async () => {
     const good = log.open<Event>('t1', { nextSeq: 0 });
     await store.transaction((tx) => log.insert(tx, 't2', 0, { type: 'taken' }));
     const bad = log.open<Event>('t2', { nextSeq: 0 });
@@ -200,7 +200,7 @@ describeDatabases('the event log', (url) => {
     ]);
   });
 
-  it('follows a stream that somebody else writes, until they say it is over', async () => {
+  it('follows a stream of another writer until it is complete', async () => {
     const other = new EventLog(store);
     const writer = other.open<Event>('t1', { nextSeq: 0 });
     await writer.append({ type: 'start' });
@@ -217,7 +217,7 @@ describeDatabases('the event log', (url) => {
     expect(parsed(seen).map(({ type }) => type)).toEqual(['start', 'answer']);
   });
 
-  it('lets a reader go with its signal', async () => {
+  it('ends a reader when its signal is aborted', async () => {
     log.open<Event>('t1', { nextSeq: 0 });
     const leaving = new AbortController();
     const reading = all('t1', -1, leaving.signal);
@@ -225,7 +225,7 @@ describeDatabases('the event log', (url) => {
     await expect(reading).rejects.toThrow('gone');
   });
 
-  it('gives every reader every line once, wherever it begins and however slowly it reads', async () => {
+  it('delivers every event once to every reader, from any start and at any speed', async () => {
     const events = fc.array(
       fc.oneof(
         fc.record({ type: fc.constantFrom('delta', 'reasoning'), text: fc.string({ maxLength: 5 }) }),

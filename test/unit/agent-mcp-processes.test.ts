@@ -23,14 +23,14 @@ async function gone(pid: number): Promise<void> {
   while (await isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
-test('a host that exits without a word takes even a stubborn server along', async () => {
+test('a host that exits without closing kills its servers', async () => {
   const { owner: host, server } = await start('stubborn', 'exit');
   if (host.exitCode === null) await once(host, 'exit');
   await gone(server);
   expect(host.exitCode).toBe(0);
 });
 
-test('a server whose host was killed with -9 ends by itself', async () => {
+test('a server ends when its host is killed with SIGKILL', async () => {
   const { owner: host, server } = await start('serve', 'wait');
   expect(await isAlive(server)).toBe(true);
   host.kill('SIGKILL');

@@ -19,7 +19,7 @@ const pinnedPart = fc.record({
 });
 
 describe('the pin', () => {
-  test('is the same whatever the order of members, and another one for any change of any member', () => {
+  test('does not depend on the order of members, and changes with any member', () => {
     fc.assert(
       fc.property(
         pinnedPart,
@@ -56,7 +56,7 @@ describe('the pin', () => {
     );
   });
 
-  test('does not depend on what nobody looks at', () => {
+  test('does not depend on members that are not reviewed', () => {
     const tool = { name: 'x', inputSchema: { type: 'object' } };
     expect(listedTool({ ...tool, title: 'a', _meta: { a: 1 } })).toMatchObject({ pin: pinOf(tool) });
     // Made with another program, over {"annotations":{"readOnlyHint":true},"description":"d","inputSchema":{"type":"object"},"name":"n"}.
@@ -79,7 +79,7 @@ function sorted(value: unknown): unknown {
     .map(([key, member]) => [key, sorted(member)]);
 }
 
-test('names are what models may call, steady, and apart from each other', () => {
+test('tool names are valid for models, stable and unique', () => {
   expect(toolName('files', 'read_file')).toBe('mcp_files_read_file');
   expect(toolName('files', 'read.file')).toMatch(/^mcp_files_read_file_[0-9a-f]{8}$/);
   const server = fc.stringMatching(/^[A-Za-z][A-Za-z0-9-]{0,31}$/);
@@ -118,7 +118,7 @@ describe('a listed tool', () => {
     expect(listedTool(raw)).toMatchObject({ problem: expect.stringContaining(problem) as unknown });
   });
 
-  test('what it says is cut and cleaned, in its schema too; values stay as they are', () => {
+  test('its texts are cut and cleaned, also in its schema; values are not changed', () => {
     const dirty = 'Reads\u001b[2J a\u202e note\u{e0041}.\r\n';
     const raw = {
       name: 'x',
@@ -144,7 +144,7 @@ describe('a listed tool', () => {
     });
   });
 
-  test('hints are what they are exactly; what is absent or of another kind is the worst', () => {
+  test('hints are read exactly; absent or invalid ones mean destructive', () => {
     const hints = (annotations: unknown) => {
       const tool = listedTool({ name: 'x', inputSchema: { type: 'object' }, annotations });
       return 'problem' in tool ? tool.problem : tool.hints;
@@ -170,8 +170,8 @@ function bottomless(depth: number): unknown {
   return depth === 0 ? {} : { not: bottomless(depth - 1) };
 }
 
-describe('asking why', () => {
-  test('a plain schema gets one more member, which the tool does not see', () => {
+describe('the intent member', () => {
+  test('is added to a plain schema, and not passed to the tool', () => {
     const { schema, split } = askingIntent({
       type: 'object',
       properties: { a: { type: 'string' } },
@@ -187,14 +187,14 @@ describe('asking why', () => {
     expect(split({ a: 'b' })).toEqual({ intent: '', args: { a: 'b' } });
   });
 
-  test('a member of that name of its own stays its own', () => {
+  test('does not replace a member of the same name', () => {
     const own = { type: 'object', properties: { intent: { type: 'string' } } };
     const { schema, split } = askingIntent(own);
     expect(schema).toBe(own);
     expect(split({ intent: 'so' })).toEqual({ intent: 'so', args: { intent: 'so' } });
   });
 
-  test('where another member might be forbidden, the arguments become one, and references still hold', () => {
+  test('is added beside nested arguments when the schema may forbid more members; references still resolve', () => {
     const own = {
       type: 'object',
       anyOf: [{ $ref: '#/$defs/a' }],
@@ -217,7 +217,7 @@ const marks = fc.constantFrom(
 /** Of those, what is neither seen nor a line or a tab. */
 const hidden = /[\u202e\u200b\ufeff\u{e0041}]|(?![\t\n])\p{Cc}/u;
 
-test('texts are cut between characters; what JSON shows hides nothing', () => {
+test('texts are cut between characters; JSON escapes invisible characters', () => {
   expect(cut('ab😀', 3)).toBe('ab…');
   expect(cut('ab😀c', 4)).toBe('ab…');
   fc.assert(
@@ -233,7 +233,7 @@ test('texts are cut between characters; what JSON shows hides nothing', () => {
   );
 });
 
-test('no answer of a server is too odd for a text', () => {
+test('every result of a server becomes a text', () => {
   const part = fc.dictionary(
     fc.constantFrom('type', 'text', 'data', 'mimeType', 'uri', 'resource', 'blob'),
     fc.oneof(fc.constantFrom('text', 'image', 'resource', 'audio'), json),
@@ -251,7 +251,7 @@ test('no answer of a server is too odd for a text', () => {
   );
 });
 
-test('a flood is more than 2000 messages within a second, whatever the wall clock does', () => {
+test('more than 2000 messages within a second are a flood, whatever the wall clock does', () => {
   let now = 0;
   const flooded = floodGuard(() => now);
   for (let message = 0; message < 2000; message++) expect(flooded()).toBe(false);
@@ -260,7 +260,7 @@ test('a flood is more than 2000 messages within a second, whatever the wall cloc
   expect(flooded()).toBe(false);
 });
 
-test('a body may be long only as a stream of events that are not', async () => {
+test('only an event stream of short events may be long', async () => {
   const chunk = 'x'.repeat(1024 * 1024);
   const server = await serve((request, response) => {
     const events = request.url === '/events';

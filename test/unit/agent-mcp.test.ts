@@ -68,7 +68,7 @@ async function proposed(tool: ChangeTool, args: Record<string, unknown>): Promis
   if ('ok' in proposal) throw new Error(proposal.output);
   return proposal;
 }
-/** Calls a gated tool as if somebody said yes. */
+/** Calls a gated tool as if a person had approved it. */
 async function applied(tool: ChangeTool, args: Record<string, unknown> = {}) {
   return await tool.apply((await proposed(tool, { ...args, intent: 'test' })).payload, never);
 }
@@ -86,7 +86,7 @@ describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', 
     return httpConfig(server.url, { pins, headers: { Authorization: 'Bearer secret' } });
   }
 
-  test('lists all pages under names of ours; unpinned tools are gated, with the reason and the pin', async () => {
+  test('lists all pages under host names; unpinned tools are gated, with the reason and the pin', async () => {
     const { servers, notices } = await started(await config());
     expect(servers.tools().map(({ name }) => name)).toEqual(
       expect.arrayContaining(['mcp_notes_read_note', 'mcp_notes_write_note', 'mcp_notes_start_child']),
@@ -102,7 +102,7 @@ describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', 
     expect(notices).toEqual(["MCP server 'notes': connected, 13 tools"]);
   });
 
-  test('a pinned tool that only reads runs at once; one that writes is staged and then done as shown', async () => {
+  test('a pinned read-only tool runs at once; one that writes is staged and applied as shown', async () => {
     const first = await started(await config());
     const pins = pinsOf(first.servers, 'read_note', 'write_note');
     const { servers } = await started(await config(pins));
@@ -140,7 +140,7 @@ describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', 
     });
   });
 
-  test('a description that changes makes a pinned tool unavailable, and a staged call a conflict', async () => {
+  test('a changed description makes a pinned tool unavailable, and a staged call a conflict', async () => {
     const first = await started(await config());
     const pins = pinsOf(first.servers, 'read_note');
     const { servers } = await started(await config(pins));
@@ -157,17 +157,17 @@ describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', 
     expect(why).toContain(`it was ${pins['read_note']} and is ${now.pin}`);
     expect(why).toContain('mcp pins notes');
     expect(now.pin).not.toBe(pins['read_note']);
-    // Whoever still holds the tool as it was gets nothing done with it.
+    // The old tool object can no longer be called.
     expect(read.unavailable?.()).toBe(why);
     expect(await read.run({ name: 'a' }, context())).toEqual({ ok: false, output: why, truncated: false });
     expect(await now.propose({ name: 'a' }, context())).toEqual({ ok: false, output: why, truncated: false });
-    // The call that was staged of the unpinned tool was of the old one.
+    // The call was staged for the old version of the unpinned tool.
     await until(() => named(first.servers, 'mcp_notes_read_note').pin === now.pin);
     const refused = changing(first.servers, 'mcp_notes_read_note').apply(staged.payload, never);
     await expect(refused).rejects.toMatchObject({ kind: 'conflict', code: 'base_moved' });
   });
 
-  test('every shape of an answer becomes text, up to a limit', async () => {
+  test('every kind of result becomes text, up to a limit', async () => {
     const { servers } = await started(await config());
     expect((await applied(changing(servers, 'mcp_notes_shapes'))).output).toBe(
       'one\n[image, image/png, 3 bytes, not shown]\n[resource, note://a]\ntwo\n[resource, note://b, x/y, 6 bytes, not shown]\n[link, note://c]',
@@ -183,7 +183,7 @@ describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', 
     expect([long.output.length, long.truncated]).toEqual([65_536, true]);
   });
 
-  test('a call that hangs ends with its task, and in any case in time; the server goes on', async () => {
+  test('a hanging call ends with its task or by its timeout; the server stays connected', async () => {
     const base = await config();
     // A program takes its time to start on a slow machine.
     const limitSecs = kind === 'stdio' ? 10 : 3;
@@ -202,7 +202,7 @@ describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', 
     expect(await applied(changing(servers, 'mcp_notes_structured'))).toMatchObject({ ok: true });
   });
 
-  test('one that answers gigabytes is cut off, and connected anew', async () => {
+  test('one that answers gigabytes is disconnected, and connected again', async () => {
     const { servers, notices } = await started(await config());
     const huge = await applied(changing(servers, 'mcp_notes_huge'));
     expect(huge.ok).toBe(false);
@@ -212,11 +212,11 @@ describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', 
   });
 });
 
-/** Of the hash of `change.description`, a name that agents cannot have. */
+/** Tool name with a part of the hash of `change.description`, which is not a valid name for agents. */
 const mark = '4db7ce7a';
 
 describe('a server over stdio', () => {
-  test('gets what it was given of the environment and no more, and dies with the host, and what it has started', async () => {
+  test('gets only the configured environment, and ends with the host, including its child processes', async () => {
     const { servers } = await started(childConfig('stubborn', { env: { GIVEN: '1' } }));
     const { pid, env } = JSON.parse((await applied(changing(servers, 'mcp_notes_facts'))).output) as {
       pid: number;
@@ -230,7 +230,7 @@ describe('a server over stdio', () => {
     expect(changing(servers, 'mcp_notes_facts').unavailable?.()).toContain('the host is shutting down');
   });
 
-  test('one that dies is unavailable with its last words but not its secrets, and comes back', async () => {
+  test('one that dies is unavailable with its last line of stderr without secrets, and is started again', async () => {
     const { servers, notices } = await started(childConfig('serve', { env: { TOKEN: 'hunter2' } }));
     const exit = changing(servers, 'mcp_notes_exit');
     const output = (await applied(exit)).output;
@@ -238,14 +238,12 @@ describe('a server over stdio', () => {
       'it ended (exit code 3): I was told to go, ***. Whether it was done is not known.',
     );
     await until(() => notices.filter((notice) => notice.includes('connected')).length === 2);
-    expect(notices[1]).toBe(
-      "MCP server 'notes': it ended (exit code 3): I was told to go, ***; it is tried again",
-    );
+    expect(notices[1]).toBe("MCP server 'notes': it ended (exit code 3): I was told to go, ***; retrying");
     expect(exit.unavailable?.()).toBeUndefined();
     expect(await applied(changing(servers, 'mcp_notes_structured'))).toMatchObject({ ok: true });
   });
 
-  test('one that floods is ended and connected anew', async () => {
+  test('one that floods the host is ended and started again', async () => {
     const { servers, notices } = await started(childConfig('serve'));
     const output = (await applied(changing(servers, 'mcp_notes_flood'))).output;
     expect(output).toContain('it floods the host with messages');
@@ -259,27 +257,30 @@ describe('a server over stdio', () => {
 
   test.each([
     ['die', 'it ended (exit code 3): no database at /x'],
-    ['garbage', 'it prints what is no message of the protocol to its standard output'],
+    ['garbage', 'it prints text that is not a protocol message to its standard output'],
     ['endless', 'it sent a message of more than 8388608 bytes'],
     ['silent', 'it did not answer within 1 s'],
-  ])('%s: its pinned tools stay, unavailable with the reason, and it is tried again', async (mode, why) => {
-    const pin = `sha256:${'0'.repeat(64)}`;
-    const { servers, notices } = await started(
-      childConfig(mode, { pins: { read_note: pin }, timeoutMs: mode === 'silent' ? 1000 : 120_000 }),
-    );
-    expect(servers.tools()).toHaveLength(1);
-    const tool = changing(servers, 'mcp_notes_read_note');
-    expect(tool.pin).toBe(pin);
-    expect(tool.unavailable?.()).toBe(`The MCP server 'notes' cannot be used at the moment: ${why}.`);
-    expect(await tool.propose({}, context())).toMatchObject({ ok: false });
-    const staged = { server: 'notes', tool: 'read_note', arguments: {}, pin };
-    const refused = await tool.apply(staged, never).catch((error: unknown) => error);
-    expect(refused).toBeInstanceOf(AgentError);
-    expect(refused).toMatchObject({ kind: 'unavailable', code: 'tool_unavailable' });
-    expect(notices).toEqual([`MCP server 'notes': ${why}; it is tried again`]);
-  });
+  ])(
+    '%s: its pinned tools stay listed as unavailable with the reason, and the connection is retried',
+    async (mode, why) => {
+      const pin = `sha256:${'0'.repeat(64)}`;
+      const { servers, notices } = await started(
+        childConfig(mode, { pins: { read_note: pin }, timeoutMs: mode === 'silent' ? 1000 : 120_000 }),
+      );
+      expect(servers.tools()).toHaveLength(1);
+      const tool = changing(servers, 'mcp_notes_read_note');
+      expect(tool.pin).toBe(pin);
+      expect(tool.unavailable?.()).toBe(`The MCP server 'notes' cannot be used at the moment: ${why}.`);
+      expect(await tool.propose({}, context())).toMatchObject({ ok: false });
+      const staged = { server: 'notes', tool: 'read_note', arguments: {}, pin };
+      const refused = await tool.apply(staged, never).catch((error: unknown) => error);
+      expect(refused).toBeInstanceOf(AgentError);
+      expect(refused).toMatchObject({ kind: 'unavailable', code: 'tool_unavailable' });
+      expect(notices).toEqual([`MCP server 'notes': ${why}; retrying`]);
+    },
+  );
 
-  test('a program that is not there is told', async () => {
+  test('a missing program is reported', async () => {
     const config = childConfig('serve');
     const transport = {
       kind: 'stdio',
@@ -293,7 +294,7 @@ describe('a server over stdio', () => {
     expect(servers.servers[0]?.down).toBe('there is no program no-such-program, or no folder /');
   });
 
-  test('closing while one is still being started leaves nothing behind', async () => {
+  test('closing while a server is starting leaves no process behind', async () => {
     const servers = new McpServers([childConfig('silent')], {
       version: '1',
       clock: systemClock,
@@ -318,7 +319,7 @@ describe('a server over stdio', () => {
   });
 });
 
-test('a tool that changes without a word is found out when it is applied, and when the server is looked at', async () => {
+test('a tool that changes without notice is detected when a call is applied, and at the next check', async () => {
   const { servers } = await started(childConfig('serve'));
   const read = changing(servers, 'mcp_notes_read_note');
   const { payload } = await proposed(read, { name: 'a' });
@@ -335,7 +336,7 @@ test('a tool that changes without a word is found out when it is applied, and wh
 });
 
 describe('a server over HTTP', () => {
-  test('one that goes is unavailable, and used again when it is back', async () => {
+  test('one that is down is unavailable, and used again when it is back', async () => {
     const server = await httpServer('streamable');
     const { servers, notices } = await startedWith(watching, httpConfig(server.url));
     const tool = changing(servers, 'mcp_notes_structured');
@@ -349,7 +350,7 @@ describe('a server over HTTP', () => {
     expect(notices.at(-1)).toContain('connected');
   });
 
-  test('a wrong token is told without it', async () => {
+  test('a wrong token is reported without the token', async () => {
     const server = await httpServer('streamable', { token: 'right' });
     cleanups.push(() => server.close());
     const { servers } = await started(

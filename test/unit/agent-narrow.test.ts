@@ -1,4 +1,4 @@
-/** Grants that a request narrows: what is left is always within the agent's own. */
+/** Narrowing grants: the result is always within the agent's own grants. */
 import { mkdirSync, mkdtempSync, realpathSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import type { Grants } from '../../src/agent/shapes/agent-spec.ts';
 const none: Grants = { tools: [], read: [], write: [], network: [], auto_approve: [] };
 const asWritten = { realPath: (path: string) => path };
 
-/** What the rules mean, said another way. */
+/** An independent implementation of the rules. */
 const named = (globs: readonly string[], name: string) =>
   globs.some((glob) => {
     const parts = glob.split('*').map((part) => part.replaceAll(/[.]/g, '\\.'));
@@ -22,7 +22,7 @@ const named = (globs: readonly string[], name: string) =>
   });
 const below = (folders: readonly string[], path: string) =>
   folders.some((folder) => `${path}/`.startsWith(folder.endsWith('/') ? folder : `${folder}/`));
-/** As the tools have it: addresses that are not public, and this machine, only where a grant names the very same. */
+/** The rule of the tools: localhost and addresses that are not public must be named by a grant. */
 const reached = (patterns: readonly string[], host: string, port: number) => {
   const allows = allowedAddresses(patterns, { host, port });
   return ['127.0.0.1', '10.1.2.3', '1.1.1.1', host].filter((address) => allows?.(address));
@@ -51,7 +51,7 @@ const grants = fc.record({
   auto_approve: some(glob),
 });
 const few = <Value>(one: fc.Arbitrary<Value>) => fc.array(one, { maxLength: 1 });
-/** Mostly of one or two members: the more is asked for, the less often it is within the agent's. */
+/** Mostly one or two members, because larger requests are rarely within the agent's grants. */
 const asked = fc.record(
   { tools: few(glob), read: few(path), write: few(path), network: few(pattern), auto_approve: few(glob) },
   { requiredKeys: [] },
@@ -85,13 +85,13 @@ describe('globs of tools', () => {
     ['a*', '*a', false],
   ])('%s over %s: %s', (wide, less, covers) => expect(globCovers(wide, less)).toBe(covers));
 
-  it('take no time over hostile ones', () => {
+  it('match hostile globs quickly', () => {
     expect(globMatches('*a'.repeat(100), `${'a'.repeat(50_000)}b`)).toBe(false);
   });
 });
 
 describe('narrow', () => {
-  it('leaves nothing that the agent is not granted', () => {
+  it('never grants more than the agent has', () => {
     let narrowed = 0;
     fc.assert(
       fc.property(
@@ -118,7 +118,7 @@ describe('narrow', () => {
     expect(narrowed).toBeGreaterThan(500);
   });
 
-  it('gives everything back that is asked for in the same words', () => {
+  it("returns requested grants that equal the agent's", () => {
     fc.assert(
       fc.property(grants, (own) => {
         expect(narrow(own, own, asWritten).grants).toEqual(own);
@@ -126,7 +126,7 @@ describe('narrow', () => {
     );
   });
 
-  it('keeps what is not asked for, and takes away what is asked to be empty', () => {
+  it('keeps absent members, and removes the grants of empty lists', () => {
     const own: Grants = { ...none, tools: ['fs_*'], read: ['/a'], network: ['x.org'] };
     expect(narrow(own, {}, asWritten).grants).toEqual(own);
     expect(narrow(own, { network: [] }, asWritten).grants).toEqual({ ...own, network: [] });
@@ -149,7 +149,7 @@ describe('narrow', () => {
     expect(narrowed.faults === undefined).toBe(covers);
   });
 
-  it('names every widening entry at its place', () => {
+  it('reports every widening entry with its path', () => {
     const own: Grants = { ...none, tools: ['fs_*'], read: ['/a'], write: ['/w'], network: ['*.x.org:443'] };
     const less = {
       tools: ['fs_read', 'run_command'],
@@ -172,7 +172,7 @@ describe('narrow', () => {
     );
   });
 
-  it('tells a malformed entry once, as malformed', () => {
+  it('reports a malformed entry once', () => {
     const { faults } = narrow({ ...none, read: ['/'] }, { read: ['a', '/x/../../etc'] });
     expect(faults).toEqual([
       { path: 'grants.read.0', message: "expected an absolute path, got 'a'" },
@@ -180,7 +180,7 @@ describe('narrow', () => {
     ]);
   });
 
-  it('lets no link lead out of what is granted', () => {
+  it('does not widen grants through links', () => {
     const folder = realpathSync(mkdtempSync(join(tmpdir(), 'lathe-narrow-')));
     mkdirSync(join(folder, 'own/inside'), { recursive: true });
     symlinkSync('/etc', join(folder, 'own/out'));
@@ -226,16 +226,18 @@ describe('grants', () => {
     ['tools', ['*', 'fs_*', 'mcp__files__read', 'a.b:c/d-e']],
     ['read', ['/', '/a', '/a/', '/a/..b']],
     ['network', ['*', 'localhost', 'Example.COM', '*.example.com:8443', '127.0.0.1:80', '[::1]:8080']],
-  ])('%s: all of %j are taken', (member, entries) => expect(grantFaults({ [member]: entries })).toEqual([]));
+  ])('%s: all of %j are accepted', (member, entries) =>
+    expect(grantFaults({ [member]: entries })).toEqual([]),
+  );
 
-  it('say how to write what is meant', () => {
+  it('suggest the correct form', () => {
     const message = (network: string) => grantFaults({ network: [network] })[0]?.message;
     expect(message('https://example.com/x')).toContain("use 'example.com'");
     expect(message('bücher.de')).toContain("as 'xn--bcher-kva.de'");
     expect(grantFaults({ read: ['/a/../b/'] })[0]?.message).toBe("expected a plain path: use '/b'");
   });
 
-  it('are no endless lists', () => {
+  it('have a maximum length', () => {
     const faults = grantFaults({ tools: Array.from({ length: 201 }, () => 'x') });
     expect(faults).toEqual([{ path: 'grants.tools', message: 'at most 200 entries, got 201' }]);
   });

@@ -40,8 +40,8 @@ function world(script: Script = {}) {
   return { engine, grammars, resident, planner, answer, loads };
 }
 
-describe('the resident model as a planner', () => {
-  it('answers with the sampling and the tokens of the request', async () => {
+describe('the resident model as a chat model', () => {
+  it('answers with the sampling and the token limit of the request', async () => {
     const { answer, engine, planner } = world();
     const events = await answer();
     expect(planner.route).toEqual({ engine: 'resident', model: engine.model.id });
@@ -54,7 +54,7 @@ describe('the resident model as a planner', () => {
     expect(engine.requests[0]).toMatchObject({ maxTokens: 50, sampling: { temperature: 0, seed: 3 } });
   });
 
-  it('takes no more than the context leaves, and says where that is nothing', async () => {
+  it('limits tokens to the rest of the context, and fails when nothing is left', async () => {
     const { answer, engine } = world({ contextLength: 100 });
     await answer();
     const [asked] = engine.requests;
@@ -66,7 +66,7 @@ describe('the resident model as a planner', () => {
     });
   });
 
-  it('keeps its model from being swapped away in the middle of an answer', async () => {
+  it('prevents a model swap during an answer', async () => {
     const { planner, resident, loads, answer } = world({ delayMs: 5 });
     const answering = planner.answer(request, never)[Symbol.asyncIterator]();
     await answering.next();
@@ -78,12 +78,12 @@ describe('the resident model as a planner', () => {
     while (!next.done) next = await answering.next();
     await swapped;
     expect(loads).toEqual(['/other']);
-    // The task goes on with the model that it began with.
+    // The task continues with its original model.
     await answer();
     expect(loads).toEqual(['/other', '/scripted']);
   });
 
-  it('lets go of its model when nobody reads on', async () => {
+  it('releases its model when the reader stops', async () => {
     const { planner, resident } = world({ delayMs: 5 });
     for await (const event of planner.answer(request, never)) if (event.type === 'delta') break;
     await resident.use('other', { signal: never, over: Promise.resolve() }, 'generate');
@@ -94,7 +94,7 @@ describe('the resident model as a planner', () => {
     await expect(answer).rejects.toThrow('time is up');
   });
 
-  it('binds calls, and only to an object where the schemas cannot be kept', async () => {
+  it('constrains calls to their schemas, or to any object when a schema is not supported', async () => {
     const { answer, grammars, engine } = world();
     const inputSchema = { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] };
     const tools = [{ name: 'look', description: 'Looks.', inputSchema }];
@@ -113,7 +113,7 @@ describe('the resident model as a planner', () => {
     expect(engine.requests).toHaveLength(2);
   });
 
-  it('cuts a schema that would fill the context, and binds its calls only to an object', async () => {
+  it('cuts a schema that would fill the context, and constrains its calls to any object', async () => {
     const { answer, grammars } = world({ contextLength: 4000 });
     const properties = Object.fromEntries(
       Array.from({ length: 1000 }, (_, n) => [`member_${n}`, { type: 'string', description: 'long' }]),

@@ -13,7 +13,7 @@ const newWorld = toolWorlds();
 const found = await Bubblewrap.probe();
 const sandbox = (options: Partial<BuiltinOptions> = {}) => newWorld({ sandbox: found, ...options });
 
-/** Of a shell, approved at once. */
+/** Runs a shell command, approved at once. */
 async function shell(world: ToolWorld, script: string, args: object = {}, within?: ToolContext) {
   const call = { argv: ['sh', '-c', script], timeout_secs: 600, ...args };
   return await world.apply('run_command', await world.proposed('run_command', call, within));
@@ -26,7 +26,7 @@ const processes = (name: string): string[] =>
     .filter((line) => line.includes(name));
 
 describe('Bubblewrap.probe', () => {
-  it('says in a sentence why there is none', async () => {
+  it('returns the reason as a sentence when there is no sandbox', async () => {
     expect(await Bubblewrap.probe('no-such-bwrap')).toMatch(
       /^Commands run only inside bubblewrap, .* install bubblewrap/,
     );
@@ -36,7 +36,7 @@ describe('Bubblewrap.probe', () => {
 });
 
 describe('Printed', () => {
-  it('keeps both ends of what is printed, in pieces of any size', () => {
+  it('keeps the beginning and the end of the output, in chunks of any size', () => {
     const all = Array.from({ length: 1000 }, (_, index) => `${index} `).join('');
     for (const size of [1, 7, 30, 31, 100, 10_000]) {
       for (const length of [0, 1, 29, 30, 59, 60, 61, 500, all.length]) {
@@ -51,7 +51,7 @@ describe('Printed', () => {
     }
   });
 
-  it('leaves out what only a terminal understands', () => {
+  it('removes terminal escape sequences', () => {
     const printed = new Printed(100);
     printed.add(Buffer.from('\u001b[31mred\u001b[0m \u001b]0;title\u0007text\r\n'));
     expect(printed.text()).toBe('red text\n');
@@ -61,7 +61,7 @@ describe('Printed', () => {
 const why = typeof found === 'string' ? ` (${found})` : '';
 
 describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
-  it('stages what will run, word for word', async () => {
+  it('stages exactly the command that will run', async () => {
     const world = await sandbox();
     const call = { argv: ['echo', 'a b', "it's", '\u001b[2J'] };
     const proposal = await world.proposed('run_command', call);
@@ -79,7 +79,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     });
   });
 
-  it('reads what was granted, writes only where writing was granted, and sees nothing else', async () => {
+  it('reads granted paths, writes only to paths with write grants, and sees nothing else', async () => {
     const world = await sandbox();
     await writeFile(join(world.shown, 'in'), 'shown');
     await writeFile(join(world.outside, 'secret'), 'what nobody may read');
@@ -94,7 +94,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     expect(output.endsWith(world.granted)).toBe(true);
   });
 
-  it('sees no data of the host, no process of it, no environment and no network', async () => {
+  it('sees no data, process or environment of the host, and no network', async () => {
     const server = net.createServer((socket) => socket.end('reached')).listen(0, '127.0.0.1');
     await new Promise((resolve) => server.once('listening', resolve));
     try {
@@ -125,7 +125,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     }
   });
 
-  it('has no rights over the machine, also where the host runs as root', async () => {
+  it('has no rights over the machine, even if the host runs as root', async () => {
     const world = await sandbox();
     const script = `for f in /proc/sysrq-trigger /proc/sys/kernel/core_pattern /proc/sys/vm/swappiness; do (echo 0 > $f) 2>/dev/null && echo bad $f; done
       mount -t tmpfs none /tmp 2>/dev/null && echo bad mount; unshare -Ur true 2>/dev/null && echo bad namespace
@@ -136,7 +136,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     expect(output).toMatch(/CapEff:\s+0000000000000000/);
   });
 
-  it('leads out through no link', async () => {
+  it('does not escape through links', async () => {
     const world = await sandbox();
     await writeFile(join(world.outside, 'secret'), 'what nobody may read');
     await symlink(world.outside, join(world.granted, 'door'));
@@ -151,7 +151,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     expect(twice.output).toBe('exit code 0\nshownshown');
   });
 
-  it('tells how it ended', async () => {
+  it('reports how it ended', async () => {
     const world = await sandbox();
     expect(await shell(world, 'echo out; echo err >&2; exit 3')).toEqual({
       ok: false,
@@ -166,7 +166,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     expect((await shell(world, 'kill -9 $$')).ok).toBe(false);
   });
 
-  it('is ended when its time is over, with all that it started', async () => {
+  it('is ended at its timeout, with all its child processes', async () => {
     const world = await sandbox();
     const script = "trap '' TERM INT HUP; (setsid sleep 31415 &) ; nohup sleep 31415 & sleep 31415";
     expect(await shell(world, script, { timeout_secs: 1 })).toMatchObject({
@@ -176,7 +176,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     expect(processes('sleep 31415')).toEqual([]);
   });
 
-  it('leaves nothing behind in the background', async () => {
+  it('leaves no background process behind', async () => {
     const world = await sandbox();
     expect(await shell(world, '(setsid sleep 27182 &); sleep 27182 & echo done')).toMatchObject({
       ok: true,
@@ -197,7 +197,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     expect(processes('sleep 16180')).toEqual([]);
   });
 
-  it('keeps little of what prints without end', async () => {
+  it('limits endless output', async () => {
     const world = await sandbox({ sandboxLimits: { printedBytes: 8 * 1024 * 1024 } });
     const yes = await shell(world, 'yes');
     expect(yes).toMatchObject({ ok: false, truncated: true });
@@ -208,7 +208,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     expect(big.output).toMatch(/bytes left out\]\nx+\nthe end$/);
   });
 
-  it('is ended when it multiplies, or takes too much memory', async () => {
+  it('is ended when it starts too many processes or uses too much memory', async () => {
     const world = await sandbox({ sandboxLimits: { processes: 40, totalBytes: 100 * 1024 * 1024 } });
     expect(
       await shell(world, 'i=0; while [ $i -lt 300 ]; do sleep 14142 & i=$((i+1)); done; wait'),
@@ -224,7 +224,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     expect(await shell(world, hungry)).toMatchObject({ output: expect.stringContaining('bytes of memory') });
   });
 
-  it('fills no disk and no memory through files', async () => {
+  it('cannot fill disk or memory through files', async () => {
     const world = await sandbox({ sandboxLimits: { fileBytes: 1024 * 1024, scratchBytes: 1024 * 1024 } });
     const { output } = await shell(
       world,

@@ -19,7 +19,7 @@ import { toolWorlds } from '../support/agent-tools.ts';
 const newWorld = toolWorlds();
 
 describe('fs_list', () => {
-  it('shows folders, links and how deep it was asked to go, sorted and bounded', async () => {
+  it('shows folders and links down to the requested depth, sorted and bounded', async () => {
     const world = await newWorld();
     await mkdir(join(world.granted, 'b', 'c', 'd'), { recursive: true });
     await writeFile(join(world.granted, 'b', 'c', 'file'), '');
@@ -44,7 +44,7 @@ describe('fs_list', () => {
     );
   });
 
-  it.skipIf(process.platform !== 'linux')('shows names that would mislead so that they do not', async () => {
+  it.skipIf(process.platform !== 'linux')('escapes misleading names', async () => {
     const world = await newWorld();
     await writeFile(Buffer.concat([Buffer.from(join(world.granted, 'bad')), Buffer.from([0xff, 0x0a])]), 'x');
     for (const name of ['new\nline', 'esc\u001b[31m', 'turn\u202etxt.exe'])
@@ -55,7 +55,7 @@ describe('fs_list', () => {
     expect((await world.run('fs_search', { query: 'x' })).ok).toBe(true);
   });
 
-  it('of a folder with very many entries is bounded', async () => {
+  it('limits the entries of a very large folder', async () => {
     const world = await newWorld();
     const names = Array.from({ length: 3000 }, (_, index) => join(world.granted, `f${index}`));
     for (const name of names) await writeFile(name, '');
@@ -66,7 +66,7 @@ describe('fs_list', () => {
 });
 
 describe('fs_read', () => {
-  it('reads ranges of lines and says how to go on', async () => {
+  it('reads ranges of lines and says how to continue', async () => {
     const world = await newWorld();
     const text = Array.from({ length: 10 }, (_, index) => `line ${index + 1}`).join('\n');
     await writeFile(join(world.granted, 'file'), text);
@@ -134,7 +134,7 @@ describe('fs_read', () => {
     expect(long.output.isWellFormed()).toBe(true);
   });
 
-  it('reads the beginning of a file of a hundred gigabytes, and looks for no line behind the bound', async () => {
+  it('reads the beginning of a file of a hundred gigabytes, and scans no further than the limit', async () => {
     const world = await newWorld();
     const path = join(world.granted, 'huge');
     await writeFile(path, `first\n${'x\n'.repeat(2000)}`);
@@ -196,7 +196,7 @@ describe('fs_search', () => {
       });
   });
 
-  it('does not hang the host with expressions that backtracking would hang on', async () => {
+  it('matches expressions in linear time that would backtrack endlessly', async () => {
     const world = await newWorld();
     await writeFile(join(world.granted, 'file'), `${'a'.repeat(5000)}!\n`.repeat(200));
     let ticks = 0;
@@ -218,7 +218,7 @@ describe('fs_search', () => {
 });
 
 describe('fs_write', () => {
-  it('proposes a new file, and makes it with its folders when it is applied', async () => {
+  it('proposes a new file, and creates it with its folders when applied', async () => {
     const world = await newWorld();
     const proposal = await world.proposed('fs_write', { path: 'x/y/new.txt', content: 'one\ntwo\n' });
     const path = join(world.granted, 'x', 'y', 'new.txt');
@@ -237,7 +237,7 @@ describe('fs_write', () => {
     expect(await readdir(join(world.granted, 'x', 'y'))).toEqual(['new.txt']);
   });
 
-  it('replaces a file whole, and keeps its mode', async () => {
+  it('replaces a whole file, and keeps its mode', async () => {
     const world = await newWorld();
     const path = join(world.granted, 'run.sh');
     await writeFile(path, 'old\n');
@@ -251,7 +251,7 @@ describe('fs_write', () => {
     expect((await stat(path)).mode & 0o7777).toBe(0o751);
   });
 
-  it('writes through a link within the grants to what it points to', async () => {
+  it('writes through a link within the grants to its target', async () => {
     const world = await newWorld();
     await writeFile(join(world.granted, 'real'), 'old');
     await symlink('real', join(world.granted, 'link'));
@@ -260,7 +260,7 @@ describe('fs_write', () => {
     expect(await readFile(join(world.granted, 'real'), 'utf8')).toBe('new');
   });
 
-  it('shows exactly what applying it does', async () => {
+  it('shows a diff that equals the applied change', async () => {
     const world = await newWorld();
     const line = fc.string({
       unit: fc.constantFrom('a', 'b', ' ', '\r', '-', '+', '\\', '@', 'é'),
@@ -281,7 +281,7 @@ describe('fs_write', () => {
     );
   });
 
-  it('shows a whole replacement where comparing would take too long', async () => {
+  it('shows a full replacement when the comparison would take too long', async () => {
     const world = await newWorld();
     const lines = (seed: number) => Array.from({ length: 9000 }, (_, index) => `${index * seed}`).join('\n');
     await writeFile(join(world.granted, 'file'), lines(3));
@@ -289,7 +289,7 @@ describe('fs_write', () => {
     expect(applyPatch(lines(3), proposal.diff ?? '')).toBe(lines(7));
   });
 
-  it('refuses binary and huge files, and what changes nothing', async () => {
+  it('refuses binary and huge files, and changes without effect', async () => {
     const world = await newWorld();
     await writeFile(join(world.granted, 'binary'), Buffer.from([1, 0, 255]));
     await writeFile(join(world.granted, 'huge'), 'x'.repeat(1024 * 1024 + 1));
@@ -310,7 +310,7 @@ describe('fs_write', () => {
     expect(await refusal({ path: join(world.shown, 'new'), content: 'x' })).toContain('granted for writing');
   });
 
-  it('is applied to nothing but what it was proposed upon', async () => {
+  it('is applied only to the base that it was proposed for', async () => {
     const world = await newWorld();
     const path = join(world.granted, 'file');
     const moved = { name: 'AgentError', kind: 'conflict', code: 'base_moved' };
@@ -334,7 +334,7 @@ describe('fs_write', () => {
     expect(await readdir(world.outside)).toEqual([]);
   });
 
-  it('counts once of two upon the same base, also at the same time', async () => {
+  it('succeeds once for two changes with the same base, even concurrently', async () => {
     const world = await newWorld();
     for (const before of [undefined, 'old']) {
       const path = join(world.granted, `file-${before ?? 'none'}`);
@@ -353,7 +353,7 @@ describe('fs_write', () => {
 });
 
 describe('fs_edit', () => {
-  it('replaces what occurs once, in order', async () => {
+  it('replaces texts that occur once, in order', async () => {
     const world = await newWorld();
     const path = join(world.granted, 'file');
     await writeFile(path, 'one\r\ntwo\r\nthree\r\n');
@@ -367,7 +367,7 @@ describe('fs_edit', () => {
     expect(await readFile(path, 'utf8')).toBe('eins\r\n$& deux\r\nthree\r\n');
   });
 
-  it('says of every edit that does not fit how often its text occurs', async () => {
+  it('reports for every mismatching edit how often its text occurs', async () => {
     const world = await newWorld();
     await writeFile(join(world.granted, 'file'), 'aaa b');
     const edits = ['aa', 'b', 'c', ''].map((text) => ({ old_text: text, new_text: 'x' }));
@@ -398,7 +398,7 @@ describe('fs_edit', () => {
 });
 
 describe('fs_delete', () => {
-  it('deletes a file and shows what goes', async () => {
+  it('deletes a file and shows its content before', async () => {
     const world = await newWorld();
     const path = join(world.granted, 'file');
     await writeFile(path, 'gone\n');
@@ -416,7 +416,7 @@ describe('fs_delete', () => {
     await expect(world.apply('fs_delete', proposal)).rejects.toMatchObject({ code: 'base_moved' });
   });
 
-  it('deletes binary files, and folders that are empty, and nothing else', async () => {
+  it('deletes binary files and empty folders, and nothing else', async () => {
     const world = await newWorld();
     await writeFile(join(world.granted, 'binary'), Buffer.from([0, 1]));
     await mkdir(join(world.granted, 'folder'));

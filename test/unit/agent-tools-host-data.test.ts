@@ -7,7 +7,7 @@ import { toolWorlds } from '../support/agent-tools.ts';
 const newWorld = toolWorlds();
 const found = await Bubblewrap.probe();
 
-/** A host whose data lie below what an agent may write, as in a home folder. */
+/** A host whose data lie within a writable folder of an agent, such as a home folder. */
 async function home() {
   const { granted } = await newWorld();
   const data = join(granted, 'local', 'share', 'host');
@@ -25,8 +25,8 @@ async function home() {
   return { ...world, granted, data, world, context, shell };
 }
 
-describe('the data of the host below what was granted', () => {
-  it('stay closed to file tools when somebody moves them, or puts a decoy in their place', async () => {
+describe("the host's data within a granted folder", () => {
+  it('stay closed to file tools when they are moved or replaced by a decoy', async () => {
     const { granted, data, world, context } = await home();
     await rename(join(granted, 'local'), join(granted, 'moved'));
     const path = join(granted, 'moved', 'share', 'host', 'token');

@@ -10,7 +10,7 @@ const newWorld = toolWorlds();
 async function labWorld() {
   const scripted = new ScriptedLab();
   const lab: Lab = scripted;
-  // The lab of the host is one that agents can use, as it is.
+  // The host's lab implements the agents' interface.
   const world = await newWorld({ lab: (): LabReader => lab });
   return { scripted, world };
 }
@@ -40,7 +40,7 @@ describe('lab tools', () => {
     expect((await world.run('lab_configs', {})).ok).toBe(true);
   });
 
-  it('register, compare and measure, and leave what is bound as it is', async () => {
+  it('register, compare and measure without changing bindings', async () => {
     const { scripted, world } = await labWorld();
     const kernel = { name: 'fast', op: 'rms_norm', source: '// WGSL', dispatch: { x: '1' } };
     expect(await world.run('lab_register', kernel)).toMatchObject({
@@ -63,7 +63,7 @@ describe('lab tools', () => {
     expect(scripted.calls.map(([name]) => name)).not.toContain('bind');
   });
 
-  it('bind only what was proposed, and only when it is applied', async () => {
+  it('bind only the proposed kernel, and only when applied', async () => {
     const { scripted, world } = await labWorld();
     const proposal = await world.proposed('lab_bind', { kernel: 'fast', components: ['layers.*.norm'] });
     expect(proposal).toMatchObject({
@@ -86,7 +86,7 @@ describe('lab tools', () => {
     expect(scripted.calls.at(-1)?.[0]).toBe('unbind');
   });
 
-  it('tell what the lab refuses, and pass on what is a fault', async () => {
+  it('return refusals of the lab as outputs, and rethrow other errors', async () => {
     const { scripted, world } = await labWorld();
     scripted.error = new LabError('lab_failed', 'The device was lost.');
     expect(await world.run('lab_graph', {})).toMatchObject({ ok: false, output: 'The device was lost.' });

@@ -9,7 +9,7 @@ const newWorld = toolWorlds();
 // oxlint-disable-next-line no-control-regex -- what must not be there
 const marks = /[\u0000-\u001f\u007f-\u009f\u202e\u2028]/;
 
-describe('what a person reads before saying yes', () => {
+describe('the proposal that a person reads before approval', () => {
   it('names a file on one line, whatever the model calls it', async () => {
     const world = await newWorld();
     const name = 'a\u001b[2K\nSummary: harmless \u202e.txt';
@@ -30,21 +30,21 @@ describe('what a person reads before saying yes', () => {
     expect(told).toBe('mend it Summary: nothing\\u{1b}[8m\\u{202e}');
   });
 
-  it('warns of characters that a text brings in and that nobody sees', async () => {
+  it('warns of added invisible characters', async () => {
     const world = await newWorld();
     const content = 'safe\rrm -rf\u001b[2K\u202e\u2028\n';
     const proposal = await world.proposed('fs_write', { path: 'a', content });
     expect(proposal.summary).toContain(
-      'Take care: it adds characters that are not seen (U+000D, U+001B, U+202E, U+2028).',
+      'Warning: it adds invisible characters (U+000D, U+001B, U+202E, U+2028).',
     );
     // The diff stays exact.
     expect(proposal.diff).toContain(`+${content}`);
     await writeFile(join(world.granted, 'b'), content);
     const edits = [{ old_text: 'safe', new_text: 'fine' }];
-    expect((await world.proposed('fs_edit', { path: 'b', edits })).summary).not.toContain('Take care');
+    expect((await world.proposed('fs_edit', { path: 'b', edits })).summary).not.toContain('Warning');
   });
 
-  it('is warned of no more than that', () => {
+  it('does not warn of visible characters', () => {
     expect(unseenNote('', 'plain\twords\r\nänd 日本語 👨‍👩‍👧 ❤️ 👍🏽‍\n')).toBe('');
     expect(unseenNote('', 'a\u200db')).toContain('U+200D');
     expect(unseenNote('\u200b', '\u200b\u200b')).toContain('U+200B');
@@ -55,7 +55,7 @@ describe('what a person reads before saying yes', () => {
 
 const found = await Bubblewrap.probe();
 describe.skipIf(typeof found === 'string')('run_command', () => {
-  it('takes no command that is longer than anybody reads', async () => {
+  it('refuses a command that is too long to review', async () => {
     const world = await newWorld({ sandbox: found });
     const argv = Array.from({ length: 200 }, () => 'z'.repeat(1000));
     await expect(world.propose('run_command', { argv })).resolves.toMatchObject({
@@ -64,7 +64,7 @@ describe.skipIf(typeof found === 'string')('run_command', () => {
     });
   });
 
-  it('runs in no other folder that took the place of the one that was shown', async () => {
+  it('does not run when the shown folder was replaced', async () => {
     const world = await newWorld({ sandbox: found });
     for (const name of ['shown', 'other']) await mkdir(join(world.granted, name));
     const proposal = await world.proposed('run_command', { argv: ['touch', 'made'], cwd: 'shown' });

@@ -56,7 +56,7 @@ describe('isPublic', () => {
 });
 
 describe('http_get', () => {
-  it('gets a text from an address that a grant names itself', async () => {
+  it('fetches a text from an address that a grant names', async () => {
     const port = await serve((request, response) => {
       response.setHeader('content-type', 'text/plain; charset=iso-8859-1');
       response.end(Buffer.from([0x67, 0xfc, 0x6e, 0x20, ...Buffer.from(request.method ?? '')]));
@@ -78,7 +78,7 @@ describe('http_get', () => {
     expect((await local(`http://127.0.0.1:${port}/`)).ok).toBe(false);
   });
 
-  it('goes nowhere that no grant names', async () => {
+  it('refuses hosts that no grant names', async () => {
     let asked = 0;
     const port = await serve((_, response) => {
       asked += 1;
@@ -107,7 +107,7 @@ describe('http_get', () => {
     expect(asked).toBe(0);
   });
 
-  it('refuses what is no plain URL of the web', async () => {
+  it('refuses anything but plain http and https URLs', async () => {
     const get = await getter(['*', '127.0.0.1']);
     for (const [url, why] of [
       ['file:///etc/passwd', 'only http and https'],
@@ -125,7 +125,7 @@ describe('http_get', () => {
     }
   });
 
-  it('connects to the address that was checked, not to what the name says next', async () => {
+  it('connects to the checked address, even if the name resolves differently later', async () => {
     const port = await serve((_, response) => response.end('the house'));
     let asked = 0;
     const rebinding: Resolve = async () => {
@@ -137,7 +137,7 @@ describe('http_get', () => {
     expect(asked).toBe(1);
   });
 
-  it.skipIf(process.platform !== 'linux')('asks nobody else for the addresses of a name', async () => {
+  it.skipIf(process.platform !== 'linux')('uses only the given resolver', async () => {
     const server = http.createServer((request, response) => response.end(request.headers.host));
     servers.push(server);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.2', resolve));
@@ -152,7 +152,7 @@ describe('http_get', () => {
     expect(asked).toBe(1);
   });
 
-  it('refuses a name as soon as one of its addresses is not public', async () => {
+  it('refuses a name if one of its addresses is not public', async () => {
     const port = await serve((_, response) => response.end('the house'));
     const mixed: Resolve = async () => [
       { address: '8.8.8.8', family: 4 },
@@ -208,7 +208,7 @@ describe('http_get', () => {
     );
   });
 
-  it('unpacks, and keeps no more of a bomb than its beginning', async () => {
+  it('decompresses responses, and keeps only the beginning of a decompression bomb', async () => {
     const bomb = gzipSync(Buffer.alloc(100 * 1024 * 1024, 'x'));
     const bodies: Record<string, [string, Buffer]> = {
       '/gzip': ['gzip', gzipSync('packed')],
@@ -239,7 +239,7 @@ describe('http_get', () => {
       expect(await get(url + path)).toMatchObject({ ok: false, output: expect.stringContaining(why) });
   });
 
-  it('takes texts only, in known charsets, and the beginning of long ones', async () => {
+  it('accepts only texts in known charsets, and cuts long ones', async () => {
     const types: Record<string, [string, string | Buffer]> = {
       '/png': ['image/png', 'x'],
       '/nul': ['text/plain', 'a\0b'],
@@ -266,7 +266,7 @@ describe('http_get', () => {
     expect(long.output).toMatch(/\n\né+\n\[only the beginning\]$/);
   });
 
-  it('gives up on servers that drip, that never answer, and that break off', async () => {
+  it('fails for servers that are too slow, never answer or disconnect', async () => {
     const drip = await serve((_, response) => {
       response.writeHead(200, { 'content-type': 'text/plain' });
       const timer = setInterval(() => response.write('.'), 20);

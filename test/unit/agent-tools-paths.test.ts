@@ -10,7 +10,7 @@ const newWorld = toolWorlds();
 const secret = 'what nobody may read';
 
 describe('paths of arguments', () => {
-  it('start at the working folder, and may be absolute', async () => {
+  it('are relative to the working folder, or absolute', async () => {
     const world = await newWorld();
     await writeFile(join(world.granted, 'a.txt'), 'here');
     for (const path of ['a.txt', './a.txt', join(world.granted, 'a.txt'), `../granted/a.txt`])
@@ -23,7 +23,7 @@ describe('paths of arguments', () => {
     });
   });
 
-  it('lead nowhere outside of the grants, and do not tell whether something is there', async () => {
+  it('cannot leave the grants, and disclose nothing about what exists outside', async () => {
     const world = await newWorld();
     await writeFile(join(world.outside, 'secret'), secret);
     await symlink(world.outside, join(world.granted, 'door'));
@@ -64,7 +64,7 @@ describe('paths of arguments', () => {
     }
   });
 
-  it('are refused with NULs, empty, and with half surrogate pairs', async () => {
+  it('are refused when empty, with NUL characters and with lone surrogates', async () => {
     const world = await newWorld();
     for (const path of ['', 'a\0b', 'a\ud800'])
       expect(await world.run('fs_read', { path })).toMatchObject({
@@ -73,7 +73,7 @@ describe('paths of arguments', () => {
       });
   });
 
-  it('through links between grants count as where they lead', async () => {
+  it('through links between grants count as their targets', async () => {
     const world = await newWorld();
     await writeFile(join(world.shown, 'b.txt'), 'shown');
     await symlink(join(world.shown, 'b.txt'), join(world.granted, 'link'));
@@ -84,7 +84,7 @@ describe('paths of arguments', () => {
     });
   });
 
-  it('in circles are refused', async () => {
+  it('with link cycles are refused', async () => {
     const world = await newWorld();
     await symlink('two', join(world.granted, 'one'));
     await symlink('one', join(world.granted, 'two'));
@@ -94,7 +94,7 @@ describe('paths of arguments', () => {
     });
   });
 
-  it('never escape, whatever they are made of', async () => {
+  it('never escape the grants, whatever their parts', async () => {
     const world = await newWorld();
     await writeFile(join(world.outside, 'secret'), secret);
     await mkdir(join(world.granted, 'a', 'b'), { recursive: true });
@@ -164,7 +164,7 @@ describe('paths of arguments', () => {
     }
   });
 
-  it('to the data of the host itself are refused, also under another name', async () => {
+  it("to the host's own data are refused, also under another name", async () => {
     const first = await newWorld();
     const data = join(first.granted, 'data');
     await mkdir(data);
@@ -190,7 +190,7 @@ describe('paths of arguments', () => {
     expect(search.output + list.output).not.toContain('operator.token');
   });
 
-  it('to the environment and the memory of the host are refused, also where everything is granted', async () => {
+  it('to the environment and memory of the host are refused, even if everything is granted', async () => {
     const world = await newWorld();
     const all = world.context({ read: ['/'] });
     for (const path of ['/proc/self/environ', '/proc/self/mem', `/proc/${process.pid}/environ`, '/proc'])
@@ -199,7 +199,7 @@ describe('paths of arguments', () => {
     expect((await world.run('fs_list', { path: '/' }, all)).ok).toBe(true);
   });
 
-  it('are granted by no grant that an agent could have bent', async () => {
+  it('are not granted by a grant that an agent could have redirected', async () => {
     const world = await newWorld();
     await writeFile(join(world.outside, 'secret'), secret);
     await symlink(world.outside, join(world.granted, 'sub'));
@@ -209,7 +209,7 @@ describe('paths of arguments', () => {
       expect((await world.run('fs_read', { path }, world.context(grants))).ok, path).toBe(false);
   });
 
-  it('with hard links are of the folder that they are in', async () => {
+  it('of hard links belong to the folder that they are in', async () => {
     const world = await newWorld();
     await writeFile(join(world.outside, 'kept'), 'first');
     await link(join(world.outside, 'kept'), join(world.granted, 'twin'));
@@ -224,7 +224,7 @@ describe('paths of arguments', () => {
     expect(seen.output).toBe('first');
   });
 
-  it('of an agent without grants are told so', async () => {
+  it('of an agent without grants are refused with that reason', async () => {
     const world = await newWorld();
     expect(await world.run('fs_list', { path: '.' }, world.context({ read: [], write: [] }))).toMatchObject({
       ok: false,

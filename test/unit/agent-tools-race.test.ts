@@ -10,7 +10,7 @@ import { toolWorlds, type ToolWorld } from '../support/agent-tools.ts';
 const newWorld = toolWorlds();
 const secret = 'what nobody may read';
 
-/** Puts two things in each other's place, as fast as it can. */
+/** Swaps two entries as fast as possible. */
 const swapper = `
   const { renameSync } = require('node:fs');
   const { workerData, parentPort } = require('node:worker_threads');
@@ -36,7 +36,7 @@ const rounds = 400;
 const writtenRounds = 80; // each syncs to the disk
 const onLinux = describe.skipIf(process.platform !== 'linux');
 
-/** An honest folder with a file, and a link to an outside one, that will take each other's place. */
+/** A regular folder with a file and a link to an outside folder, which are swapped. */
 async function bentWorld(): Promise<ToolWorld> {
   const world = await newWorld();
   await mkdir(join(world.granted, 'a'));
@@ -58,7 +58,7 @@ onLinux('while a folder and a link to the outside are swapped', () => {
       const found = await world.run('fs_search', { path: 'a', query: 'nobody may' });
       expect(found.output).not.toContain(secret);
     }
-    // The race was one: the honest file was there at times.
+    // Confirms the race: the regular file was found at times.
     expect(honest).toBeGreaterThan(0);
   });
 
@@ -87,7 +87,7 @@ onLinux('while a folder and a link to the outside are swapped', () => {
 });
 
 onLinux('while a file and a link to the outside are swapped', () => {
-  it('nothing from outside is read, and what is there is not written', async () => {
+  it('nothing from outside is read, and existing files outside are not written', async () => {
     const world = await newWorld();
     await writeFile(join(world.granted, 'file'), 'honest');
     await writeFile(join(world.outside, 'file'), secret);
@@ -121,7 +121,7 @@ onLinux('when a folder is swapped for a link to the outside', () => {
   }
   const signal = new AbortController().signal;
 
-  it('before it is opened, it is not opened', async () => {
+  it('before it is opened, opening fails', async () => {
     const { world, confinement, swap } = await swapped();
     const allowed = await confinement.allowed('a/file', world.context(), 'write');
     const deep = await confinement.allowed('a/new/file', world.context(), 'write');
@@ -131,7 +131,7 @@ onLinux('when a folder is swapped for a link to the outside', () => {
     expect(await readdir(world.outside)).toEqual(['file']);
   });
 
-  it('after it was opened, the one that was opened is used', async () => {
+  it('after it was opened, the opened folder is used', async () => {
     const { world, confinement, swap } = await swapped();
     const allowed = await confinement.allowed('a/new', world.context(), 'write');
     const folder = await confinement.openParent(allowed);

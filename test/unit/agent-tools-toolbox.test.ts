@@ -52,7 +52,7 @@ describe('globMatches', () => {
     expect(globMatches(glob, name)).toBe(fits);
   });
 
-  it('agrees with an expression, and takes no long time over any glob', () => {
+  it('agrees with a regular expression, and is fast for any glob', () => {
     const text = fc.string({ unit: fc.constantFrom('a', 'b', '*', '.'), maxLength: 12 });
     fc.assert(
       fc.property(text, text, (glob, name) => {
@@ -66,7 +66,7 @@ describe('globMatches', () => {
 });
 
 describe('the catalog', () => {
-  it('keeps the order of its sources, and gives each state its reason', async () => {
+  it('keeps the order of its sources, and has a reason for each state', async () => {
     const box = new SourcedToolbox(
       [
         source(read('b'), change('a'), read('gone', { unavailable: () => 'There is no model.' })),
@@ -91,7 +91,7 @@ describe('the catalog', () => {
     expect(new SourcedToolbox([], false).enforcementTier).toBe('path');
   });
 
-  it('shows of twins that only the first counts', async () => {
+  it('marks the second of two tools with the same name as unavailable', async () => {
     const first = read('twin', { source: 'mcp:one' });
     const box = new SourcedToolbox([source(first), source(change('twin', { source: 'mcp:two' }))], false);
     expect(await box.catalog()).toMatchObject([
@@ -103,7 +103,7 @@ describe('the catalog', () => {
     expect(box.find('none')).toBeUndefined();
   });
 
-  it('asks each time it is asked', async () => {
+  it('reads its sources on every call', async () => {
     let why: string | undefined = 'Not yet.';
     const tools = [read('late', { unavailable: () => why })];
     const box = new SourcedToolbox([{ tools: () => tools }], false);
@@ -122,7 +122,7 @@ describe('the catalog', () => {
 });
 
 describe('the built-in tools', () => {
-  it('are all there, in a steady order, with schemas that the grammars keep', async () => {
+  it('are complete, in a stable order, with schemas that constrained decoding supports', async () => {
     const { tools } = await newWorld();
     expect(names(tools).join(' ')).toBe(
       'fs_list fs_read fs_search fs_write fs_edit fs_delete http_get run_command lab_graph lab_parts lab_ops lab_stub lab_configs lab_register lab_parity lab_bench lab_bind lab_clear observe_sessions observe_receipts observe_pending observe_telemetry observe_health',
@@ -141,7 +141,7 @@ describe('the built-in tools', () => {
       expect(toolCatalogEntry.parse(entry)).toEqual(entry);
   });
 
-  it('say what is missing: a model, a sandbox', async () => {
+  it('report a missing model or sandbox', async () => {
     const { tools } = await newWorld();
     const catalog = await new SourcedToolbox([{ tools: () => tools }], false).catalog();
     const missing = catalog.filter(({ availability }) => availability === 'unavailable');

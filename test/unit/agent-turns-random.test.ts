@@ -41,7 +41,7 @@ const tools = [
 ];
 const grants = { tools: ['look', 'no', 'write', 'bug'], read: [], write: [], network: [], auto_approve: [] };
 
-it('ends every random script once, within its budgets, with every call answered', async () => {
+it('every random script ends once, within its limits, with a result for every call', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { minLength: 1, maxLength: 12 }),
@@ -50,7 +50,7 @@ it('ends every random script once, within its budgets, with every call answered'
         const seen = watching(['agent']);
         const world = turnWorld({ steps, tools, agent: { grants }, watch: seen.watch });
         const result = await world.run({ limits });
-        // Of the one who asked.
+        // The parent span, which the caller ends.
         seen.of('task')[0]?.end({ outcome: 'ok' });
         seen.expectWhole();
         expect(seen.of('turn')).toHaveLength(result.turns);

@@ -12,7 +12,7 @@ const aborted = (result: TurnsResult) =>
 const look = readTool('look', () => good('a cat'));
 
 describe('the turn loop', () => {
-  it('makes the calls of a model and feeds back what came of them', async () => {
+  it('runs the tool calls of a model and sends back their results', async () => {
     const world = turnWorld({ steps: [calls('look', { at: 'it' }), says('A cat.', 3)], tools: [look] });
     const result = await world.run({ inputs: { note: 'plain', list: [1] } });
     expect(result).toEqual({
@@ -39,7 +39,7 @@ describe('the turn loop', () => {
     ]);
   });
 
-  it('makes parallel calls in their order, each under an id of its own', async () => {
+  it('runs parallel calls in order, each with a unique id', async () => {
     const seen: unknown[] = [];
     const slow = readTool('slow', async ({ n }) => {
       await new Promise((resolve) => setTimeout(resolve, 10 - Number(n)));
@@ -57,7 +57,7 @@ describe('the turn loop', () => {
     expect(world.results().map(({ call_id }) => call_id)).toEqual(['same', 'call_1_2', 'call_1_3']);
   });
 
-  it('names every violation of arguments, and runs nothing', async () => {
+  it('reports every violation of the arguments, and runs nothing', async () => {
     const run = vi.fn(() => good(''));
     const schema = {
       $schema: 'http://json-schema.org/draft-07/schema#',
@@ -90,7 +90,7 @@ describe('the turn loop', () => {
     ]);
   });
 
-  it('lets a schema pass that cannot be compiled', async () => {
+  it('accepts any arguments for a schema that cannot be compiled', async () => {
     const schema = { type: 'object', properties: { a: { $ref: 'https://example.invalid/x' } } };
     const world = turnWorld({
       steps: [calls('any', { a: 1 }), says('ok')],
@@ -100,7 +100,7 @@ describe('the turn loop', () => {
     expect(world.results()[0]).toMatchObject({ ok: true, output: 'ran' });
   });
 
-  it('neither offers nor runs what is not granted', async () => {
+  it('neither offers nor runs tools that are not granted', async () => {
     const secret = vi.fn(() => good('secret'));
     const world = turnWorld({
       steps: [calls('hidden'), calls('nothing'), says('ok')],
@@ -116,7 +116,7 @@ describe('the turn loop', () => {
     ]);
   });
 
-  it('tells no one what is inside of a tool that breaks', async () => {
+  it('discloses no details of an unexpected tool error', async () => {
     const broken = readTool('broken', () => Promise.reject(new Error('/secret/path')));
     const refusing = readTool('refusing', () =>
       Promise.reject(new AgentError('invalid', 'x', 'It is locked.')),
@@ -133,7 +133,7 @@ describe('the turn loop', () => {
     expect(world.faults).toHaveLength(1);
   });
 
-  it('cuts off what is too much to read', async () => {
+  it('cuts long outputs', async () => {
     const world = turnWorld({
       steps: [calls('print'), says('ok')],
       tools: [readTool('print', () => good('ä'.repeat(1_000_000)))],
@@ -146,14 +146,14 @@ describe('the turn loop', () => {
     expect(result?.output).toMatch(/cut off: the first \d+ of 2000000 bytes\)$/);
   });
 
-  it('says that a tool cannot run at the moment, and why', async () => {
+  it('reports why a tool is unavailable', async () => {
     const off = { ...look, unavailable: () => 'there is no sandbox' };
     const world = turnWorld({ steps: [calls('look'), says('ok')], tools: [off] });
     await world.run();
     expect(world.results()[0]?.output).toBe('look cannot run at the moment: there is no sandbox');
   });
 
-  it('asks for a tool in the first turn only, and refuses to begin without it', async () => {
+  it('forces a tool call in the first turn only, and refuses to start without the tool', async () => {
     const world = turnWorld({
       steps: [calls('look'), says('ok')],
       tools: [look],
@@ -174,7 +174,7 @@ const waiting = '{"status": "waits for a person", "id": "p1", "done": false}';
 describe('changes of the turn loop', () => {
   const write = changeTool('write');
 
-  it('stages a change and lets a task go on', async () => {
+  it('stages a change, and a task continues', async () => {
     const world = turnWorld({ steps: [calls('write'), says('staged')], tools: [write] });
     const beforeEffect = vi.fn();
     await world.run({ beforeEffect });
@@ -186,7 +186,7 @@ describe('changes of the turn loop', () => {
     expect(world.results()[0]?.output).toBe(waiting);
   });
 
-  it('applies at once what the grants say, and tells before', async () => {
+  it('applies automatically approved changes at once, and awaits beforeEffect first', async () => {
     const grants = { tools: ['*'], read: [], write: [], network: [], auto_approve: ['wr*'] };
     const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [write], agent: { grants } });
     await world.run({ beforeEffect: () => Promise.resolve(void world.done.push('told')) });
@@ -194,7 +194,7 @@ describe('changes of the turn loop', () => {
     expect(world.results()[0]).toMatchObject({ ok: true, output: 'applied at once' });
   });
 
-  it('waits for the decision in a step, and the time stands still', async () => {
+  it('waits for the decision in a step, with the deadline paused', async () => {
     const clock = new ManualClock();
     const decision = () => {
       clock.pass(10_000);
@@ -216,7 +216,7 @@ describe('changes of the turn loop', () => {
     expect(world.results()[0]).toMatchObject({ ok: false, output });
   });
 
-  it('stages nothing where the tool refuses', async () => {
+  it('stages nothing when the tool refuses', async () => {
     const refusal = { ok: false, output: 'outside of the grants', truncated: false };
     const tool = changeTool('write', () => Promise.resolve(refusal));
     const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [tool] });
@@ -225,7 +225,7 @@ describe('changes of the turn loop', () => {
     expect(world.results()[0]?.output).toBe('outside of the grants');
   });
 
-  it('does nothing more for a session that was revoked', async () => {
+  it('runs nothing after the session is revoked', async () => {
     let revoked = false;
     const first = readTool('first', () => {
       revoked = true;
@@ -242,8 +242,8 @@ describe('changes of the turn loop', () => {
   });
 });
 
-describe('the ends of the turn loop', () => {
-  it('ends with its turns', async () => {
+describe('the end of the turn loop', () => {
+  it('comes when no turns are left', async () => {
     const world = turnWorld({ steps: [calls('look')], tools: [look], agent: { limits: { max_turns: 3 } } });
     expect(aborted(await world.run())).toEqual([
       'budget',
@@ -253,24 +253,24 @@ describe('the ends of the turn loop', () => {
     expect((await request.run({ limits: { max_turns: 1 } })).turns).toBe(1);
   });
 
-  it('asks for no more tokens than are left, and ends with them', async () => {
+  it('comes when no tokens are left, and no request exceeds the rest', async () => {
     const world = turnWorld({ steps: [calls('look', {}, 60), calls('look', {}, 40)], tools: [look] });
     const result = await world.run({ limits: { max_tokens: 100 } });
     expect(world.planner.requests.map(({ maxTokens }) => maxTokens)).toEqual([100, 40]);
     expect(aborted(result)).toEqual([
       'budget',
-      'There was no whole answer within 100 tokens (limits.max_tokens).',
+      'There was no complete answer within 100 tokens (limits.max_tokens).',
     ]);
   });
 
-  it('runs no call of a model that took more than it had', async () => {
+  it('runs no call of an answer that exceeded the token budget', async () => {
     const run = vi.fn(() => good(''));
     const world = turnWorld({ steps: [calls('look', {}, 101)], tools: [readTool('look', run)] });
     expect(aborted(await world.run({ limits: { max_tokens: 100 } }))[0]).toBe('budget');
     expect(run).not.toHaveBeenCalled();
   });
 
-  it('bounds a model that does not say what it used, and discloses nothing then', async () => {
+  it('estimates tokens of a model that reports no usage, and discloses no usage', async () => {
     const step: PlannerEvent[] = [
       { type: 'call', call: { id: '', name: 'look', arguments: `{"a":"${'x'.repeat(400)}"}` } },
       { type: 'end', finish: 'tool_calls' },
@@ -282,7 +282,7 @@ describe('the ends of the turn loop', () => {
     expect(world.types()).not.toContain('usage');
   });
 
-  it('discloses nothing where a turn was cut off before its model said what it used', async () => {
+  it('discloses no usage when a turn ended before its usage was reported', async () => {
     const clock = new ManualClock();
     const hang = async function* (): AsyncGenerator<PlannerEvent, void, undefined> {
       yield* [];
@@ -296,7 +296,7 @@ describe('the ends of the turn loop', () => {
     }
   });
 
-  it('cuts off a model that keeps to no limit of tokens, in the middle of its answer', async () => {
+  it('cuts off the answer of a model that ignores its token limit', async () => {
     let told = 0;
     const endless = async function* (): AsyncGenerator<PlannerEvent, void, undefined> {
       for (; told < 1000; told++) yield await Promise.resolve({ type: 'delta', text: 'x'.repeat(100) });
@@ -307,7 +307,7 @@ describe('the ends of the turn loop', () => {
     expect(told).toBeLessThan(25);
   });
 
-  it('ends where the database takes no more, and lets no tool hide that', async () => {
+  it('comes when the database fails, even during a tool call', async () => {
     const full = new StoreError('storage_full', 'the disk is full');
     const broken = changeTool('write', () => Promise.reject(full));
     const world = turnWorld({ steps: [calls('write'), says('done')], tools: [broken] });
@@ -326,7 +326,7 @@ describe('the ends of the turn loop', () => {
     expect(unknown.results()).toEqual([]);
   });
 
-  it('cuts a tool that hangs', async () => {
+  it('interrupts a hanging tool', async () => {
     const clock = new ManualClock();
     const hung = readTool('hung', () => {
       clock.pass(1000);
@@ -335,11 +335,11 @@ describe('the ends of the turn loop', () => {
     const world = turnWorld({ steps: [calls('hung')], tools: [hung], clock });
     expect(aborted(await world.run({ limits: { timeout_secs: 0.1 } }))).toEqual([
       'timeout',
-      'The time was up after 0.1 seconds (limits.timeout_secs).',
+      'The time limit of 0.1 seconds was reached (limits.timeout_secs).',
     ]);
   });
 
-  it('cuts a model that hangs', async () => {
+  it('interrupts a hanging model', async () => {
     const clock = new ManualClock();
     async function* hang(): AsyncGenerator<PlannerEvent, void, undefined> {
       yield { type: 'delta', text: 'so' };
@@ -351,7 +351,7 @@ describe('the ends of the turn loop', () => {
     expect(world.types()).toEqual(['turn', 'delta', 'aborted']);
   });
 
-  it('ends with the host, whatever it was at', async () => {
+  it('comes when the host stops, in any state', async () => {
     const stopping = new AbortController();
     const hung = readTool('hung', () => {
       stopping.abort();
@@ -363,7 +363,7 @@ describe('the ends of the turn loop', () => {
     expect(aborted(await world.run({}, because))).toEqual(['error', 'The run was cancelled.']);
   });
 
-  it('ends a model that makes the same failing call again and again', async () => {
+  it('comes when a model repeats the same failing call', async () => {
     const failing = readTool('failing', () => ({ ok: false, output: 'no', truncated: false }));
     const world = turnWorld({ steps: [calls('failing', { a: 1 })], tools: [failing] });
     const result = await world.run();
@@ -374,23 +374,23 @@ describe('the ends of the turn loop', () => {
     expect(result.turns).toBe(4);
   });
 
-  it('tells what a model or a gateway said, and nothing of what nobody foresaw', async () => {
+  it('reports errors of a model or gateway, and no details of unexpected errors', async () => {
     const told = turnWorld({ steps: [() => breaking(new AgentError('unavailable', 'x', 'No model.'))] });
     expect(aborted(await told.run())).toEqual(['error', 'No model.']);
     const untold = turnWorld({ steps: [() => breaking(new Error('/internal'))] });
     expect(aborted(await untold.run())).toEqual(['error', 'The host failed; its log says why.']);
     expect(untold.faults).toHaveLength(1);
     const broken = turnWorld({ steps: [[{ type: 'delta', text: 'half' }]] });
-    expect(aborted(await broken.run())).toEqual(['error', 'The model broke off its answer.']);
+    expect(aborted(await broken.run())).toEqual(['error', 'The model did not complete its answer.']);
   });
 
-  it('asks a model again that has no time', async () => {
+  it('retries a busy model', async () => {
     const busy = () => breaking(new AgentError('too_many', 'busy', 'Busy.'));
     const world = turnWorld({ steps: [busy, says('now')] });
     expect(await world.run()).toMatchObject({ kind: 'answer', text: 'now', turns: 1 });
   });
 
-  it('has a cut-off answer given again, but not for ever', async () => {
+  it('asks again after a cut-off answer, a limited number of times', async () => {
     const cut: PlannerEvent[] = [
       { type: 'delta', text: 'so long' },
       { type: 'end', finish: 'length', usage: { promptTokens: 1, completionTokens: 16_384 } },
@@ -399,10 +399,10 @@ describe('the ends of the turn loop', () => {
     expect(await world.run()).toMatchObject({ kind: 'answer', text: 'short' });
     expect(world.planner.requests[1]?.messages.at(-1)?.content).toContain('cut off');
     const always = turnWorld({ steps: [cut] });
-    expect(aborted(await always.run())).toEqual(['error', expect.stringContaining('3 unfit answers')]);
+    expect(aborted(await always.run())).toEqual(['error', expect.stringContaining('3 unusable answers')]);
   });
 
-  it('makes room where the conversation grew too long, oldest results first', async () => {
+  it('shortens a conversation that is too long, oldest results first', async () => {
     const full = (limit: number) => () =>
       breaking(new AgentError('invalid', 'context_length_exceeded', `more than ${limit}`));
     const big = readTool('big', ({ n }) => good(String(n).repeat(1000)));
@@ -423,11 +423,11 @@ describe('the ends of the turn loop', () => {
     const never = turnWorld({ steps: [calls('big', { n: 1 }), full(1)], tools: [big] });
     expect(aborted(await never.run())).toEqual([
       'error',
-      expect.stringMatching(/with what its tool says of itself, does not fit the context.*grant fewer tools/),
+      expect.stringMatching(/with the description of its tool, does not fit the context.*grant fewer tools/),
     ]);
   });
 
-  it('has an answer that must be JSON given again where it does not fit', async () => {
+  it('asks again for JSON when the answer does not fit the format', async () => {
     const schema = { type: 'object', required: ['a'], properties: { a: { type: 'number' } } };
     const world = turnWorld({ steps: [says('no json'), says('{"a":"x"}'), says('{"a":1}')] });
     const result = await world.run({ responseFormat: { type: 'json_schema', schema } });
@@ -435,7 +435,7 @@ describe('the ends of the turn loop', () => {
     expect(world.planner.requests[2]?.messages.at(-1)?.content).toContain('a: must be number');
   });
 
-  it('refuses a flood of calls', async () => {
+  it('refuses too many calls in one answer', async () => {
     const call: PlannerEvent = { type: 'call', call: { id: '', name: 'look', arguments: '{}' } };
     const step = [...Array.from({ length: 33 }, () => call), { type: 'end', finish: 'tool_calls' } as const];
     const world = turnWorld({ steps: [step], tools: [look] });

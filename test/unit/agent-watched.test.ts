@@ -1,4 +1,4 @@
-/** What those hear who watch an agent at work. */
+/** Spans of an agent's turns and tool calls. */
 import { describe, expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
 import type { PlannerEvent } from '../../src/agent/planner.ts';
@@ -17,8 +17,8 @@ const watched = (world: World, kept: Parameters<typeof watching>[0] = []) => {
 const look = readTool('look', () => good('a cat'));
 const output = (ok: boolean, text: string): ToolOutput => ({ ok, output: text, truncated: false });
 
-describe('turns, as they are told', () => {
-  it('tells each answer with its facts, and the calls beside it', async () => {
+describe('spans of turns', () => {
+  it('have the attributes of each answer, and tool calls as siblings', async () => {
     const thinking: PlannerEvent[] = [{ type: 'reasoning', text: 'Hm.' }, ...calls('look', { at: 'it' }, 5)];
     const { run, of, endings, begun } = watched({ steps: [thinking, says('A cat.', 3)], tools: [look] });
     await run();
@@ -36,7 +36,7 @@ describe('turns, as they are told', () => {
     expect(begun.every(({ said }) => said === undefined)).toBe(true);
   });
 
-  it('says nothing of what a model did not say: its usage, or when a call began', async () => {
+  it('omit unknown values: usage, or the time of a first token', async () => {
     const call: PlannerEvent = { type: 'call', call: { id: 'c', name: 'look', arguments: '{}' } };
     const { run, of } = watched({
       steps: [[call, { type: 'end', finish: 'tool_calls' }], says('done')],
@@ -52,7 +52,7 @@ describe('turns, as they are told', () => {
     });
   });
 
-  it('tells texts, each once, where somebody keeps them', async () => {
+  it('have transcripts, with each text once, when a sink wants them', async () => {
     const thinking: PlannerEvent[] = [
       { type: 'reasoning', text: 'H' },
       { type: 'reasoning', text: 'm.' },
@@ -73,7 +73,7 @@ describe('turns, as they are told', () => {
     expect(of('tool').map(saidBy)).toEqual([['tool_call look: {"at":"it"}', 'tool look: a cat']]);
   });
 
-  it('tells what was said of an answer that broke off', async () => {
+  it('have the transcript of an interrupted answer', async () => {
     async function* breaks(): AsyncGenerator<PlannerEvent, void, undefined> {
       yield { type: 'delta', text: 'Half' };
       yield* breaking(new AgentError('unavailable', 'model_gone', 'gone'));
@@ -85,7 +85,7 @@ describe('turns, as they are told', () => {
     expect(of('turn')[0]?.facts).not.toHaveProperty('finish');
   });
 
-  it('asks the model in the trace of the turn, where it has one', async () => {
+  it('pass their trace context to the model', async () => {
     const trace = (n: number) => `00-${'1'.repeat(32)}-${String(n).padStart(16, '0')}-01`;
     const { run, watch, planner } = watched({ steps: [says('ok')] });
     const work = watch.begin('task', 't2', { agent: 'a', ...planner.route }, { traceparent: trace(7) });
@@ -96,7 +96,7 @@ describe('turns, as they are told', () => {
   });
 });
 
-describe('the ends of turns, as they are told', () => {
+describe('results of turn spans', () => {
   const clock = new ManualClock();
   const hang = async function* (): AsyncGenerator<PlannerEvent, void, undefined> {
     yield* [];
@@ -118,7 +118,7 @@ describe('the ends of turns, as they are told', () => {
     expect(ended).toHaveLength(of('turn').length + of('tool').length);
   });
 
-  it('the host stops, or somebody ends what it is part of', async () => {
+  it('the host stops, or the parent is ended', async () => {
     for (const [reason, code] of [
       [new Error('the host was stopped'), 'shutdown'],
       [new AgentError('conflict', 'cancelled', 'over'), 'cancelled'],
@@ -133,7 +133,7 @@ describe('the ends of turns, as they are told', () => {
     }
   });
 
-  it('what cannot be recorded', async () => {
+  it('a failing store', async () => {
     const { loop, watch, endings, planner } = watched({ steps: [says('x')] });
     const work = watch.begin('task', 't1', { agent: 'a', ...planner.route });
     const request = {
@@ -154,7 +154,7 @@ describe('the ends of turns, as they are told', () => {
 
 const grants = { tools: ['*'], read: [], write: [], network: [], auto_approve: [] };
 
-describe('calls of tools, as they are told', () => {
+describe('spans of tool calls', () => {
   const failing = (error: Error) =>
     readTool('bad', () => {
       throw error;
@@ -228,7 +228,7 @@ describe('calls of tools, as they are told', () => {
     expect(of('tool')[0]?.facts).not.toHaveProperty('staged');
   });
 
-  it('a change that waits, without the one who asked for it', async () => {
+  it('a staged change of a task that continues', async () => {
     const { run, endings, of } = watched({
       tools: [changeTool('write')],
       steps: [calls('write'), says('ok')],
@@ -245,7 +245,7 @@ describe('calls of tools, as they are told', () => {
     [{ state: 'expired' }, 'refused expired'],
     [{ state: 'failed' }, 'failed apply_failed'],
   ];
-  it.each(decisions)('a change that is waited for: %o', async (decision, ending) => {
+  it.each(decisions)('a staged change of a step that waits: %o', async (decision, ending) => {
     const steps = [calls('write'), says('ok')];
     const { run, endings, of } = watched({
       tools: [changeTool('write')],
@@ -257,7 +257,7 @@ describe('calls of tools, as they are told', () => {
     expect(of('tool')[0]?.facts.staged).toBe(true);
   });
 
-  it('a change that is waited for when the host stops', async () => {
+  it('a staged change of a waiting step when the host stops', async () => {
     const { run, endings, of, types } = watched({ tools: [changeTool('write')], steps: [calls('write')] });
     const stopping = new AbortController();
     const running = run({ onStaged: 'wait' }, stopping.signal);

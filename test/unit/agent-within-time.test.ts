@@ -3,7 +3,7 @@ import { checkOf } from '../../src/agent/turns/schema-check.ts';
 import { TookTooLong, withinTime } from '../../src/agent/within-time.ts';
 import { fitSchema } from '../../src/agent/workflows/definition/json-schema.ts';
 
-/** Checking with it goes through 2^levels references. */
+/** Validation follows 2^levels references. */
 function bomb(levels: number): Record<string, unknown> {
   const step = (level: number) => ({ $ref: `#/$defs/d${level}` });
   const defs = Array.from({ length: levels }, (_, level) => [
@@ -13,8 +13,8 @@ function bomb(levels: number): Record<string, unknown> {
   return { ...step(0), $defs: { ...Object.fromEntries(defs), [`d${levels}`]: { type: 'string' } } };
 }
 
-describe('withinTime', () => {
-  it('gives what the work gives, and throws what it throws', () => {
+describe('runWithTimeLimit', () => {
+  it('returns the result of the computation, and throws its errors', () => {
     const mine = new RangeError('mine');
     expect(withinTime(1000, () => withinTime(1000, () => 'inner') + withinTime(1000, () => '!'))).toBe(
       'inner!',
@@ -26,7 +26,7 @@ describe('withinTime', () => {
     ).toThrow(mine);
   });
 
-  it('cuts off what has no end, also where it catches all errors', () => {
+  it('stops an endless computation, even if it catches all errors', () => {
     const endless = () => {
       for (;;) {
         try {
@@ -40,7 +40,7 @@ describe('withinTime', () => {
     expect(withinTime(1000, () => 1)).toBe(1);
   });
 
-  it('does not count time in which the machine was busy with others', () => {
+  it('does not count time in which the machine was busy', () => {
     const asleep = new Int32Array(new SharedArrayBuffer(4));
     let times = 0;
     const work = () => {
@@ -56,8 +56,8 @@ describe('withinTime', () => {
   });
 });
 
-describe('schemas of strangers', () => {
-  it('are given up where checking with them has no end, once and for all', () => {
+describe('untrusted schemas', () => {
+  it('are abandoned permanently when validation is endless', () => {
     const schema = bomb(40);
     expect(checkOf(schema)({})).toEqual([expect.stringContaining('takes too long')]);
     expect(checkOf(schema)('fits')).toEqual([expect.stringContaining('takes too long')]);
@@ -66,18 +66,18 @@ describe('schemas of strangers', () => {
     ]);
   });
 
-  it('are given up where they compare each of many values with each other', () => {
+  it('are abandoned when they compare many values pairwise', () => {
     const many = Array.from({ length: 20_000 }, (_, n) => ({ n }));
     expect(checkOf({ uniqueItems: true })(many)).toEqual([expect.stringContaining('takes too long')]);
   });
 
-  it('are told in sentences of a bounded length', () => {
+  it('give messages of limited length', () => {
     const [told = ''] = checkOf({ enum: Array.from({ length: 10_000 }, (_, n) => n) })('x');
     expect(told).toMatch(/^expected one of \[0,1,2,/);
     expect(told.length).toBeLessThan(600);
   });
 
-  it('check what fits as ever', () => {
+  it('still validate normal values', () => {
     const check = checkOf({ ...bomb(3), minLength: 2 });
     expect(check('ab')).toEqual([]);
     expect(check('a')).toEqual(['must NOT have fewer than 2 characters']);

@@ -69,7 +69,7 @@ describe('receipts verify FILE', () => {
     const { stdout, stderr, code } = await lathe(['receipts', 'verify', changed, '--json']);
     expect(JSON.parse(stdout)).toMatchObject({ ok: false, reason: /digest/ });
     expect(stderr).toContain(
-      `the receipt in ${changed} is not genuine: its members are not those that were signed`,
+      `the receipt in ${changed} is not genuine: its members differ from the signed ones`,
     );
     expect(code).toBe(1);
     const file = await saved('second.json', receipts[1]);
@@ -83,7 +83,7 @@ describe('receipts verify FILE', () => {
     ['no key of 32 bytes', ['FILE', '--key', 'c2hvcnQ='], '--key: expected the base64 of 32 bytes'],
     ['no key at all', ['FILE'], 'there is no host.key in'],
     ['no JSON', ['TEXT', '--key', strangerKey], 'holds no JSON'],
-    ['no receipt', ['LIST', '--key', strangerKey], 'it is no JSON object'],
+    ['no receipt', ['LIST', '--key', strangerKey], 'it is not a JSON object'],
   ])('refuses %s in one line', async (_, words, message) => {
     const files: Readonly<Record<string, unknown>> = { FILE: receipts[0], TEXT: 'no', LIST: [] };
     const args: string[] = [];

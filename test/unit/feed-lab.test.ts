@@ -48,7 +48,7 @@ describeDatabases('the lab as the feed sees it', (url) => {
     model: 'tiny',
   };
 
-  it('has a row of every verdict of the gate, with the worst of all cases', async () => {
+  it('has a row of every registration, with the maximum error of all cases', async () => {
     const { bare, lab, rows } = await observed();
     const { parity: [one] = [], ...report } = acceptedReport('fast', 'sha256:00');
     const made: KernelRegistrationReport = {
@@ -82,7 +82,7 @@ describeDatabases('the lab as the feed sees it', (url) => {
     ]);
   });
 
-  it('of a kernel that was not compared has no figures, and the mode that was asked for', async () => {
+  it('has no numbers for a kernel that was not compared, and the requested mode', async () => {
     const { bare, lab, rows } = await observed();
     const { parity: _, tolerance: __, seed: ___, ...report } = acceptedReport('fast', 'sha256:00');
     lab.setParityMode({ mode: 'off' });
@@ -93,7 +93,7 @@ describeDatabases('the lab as the feed sees it', (url) => {
     ]);
   });
 
-  it('has a row of every parity run; what is no number is not known', async () => {
+  it('has a row of every parity run, with null for values that are not finite', async () => {
     const { lab, rows } = await observed();
     await lab.runParity(never);
     expect(await rows('parity')).toEqual([
@@ -143,7 +143,7 @@ describeDatabases('the lab as the feed sees it', (url) => {
     ]);
   });
 
-  it('has none of what came to nothing', async () => {
+  it('has no row of a failed call', async () => {
     const { bare, lab, rows } = await observed();
     bare.error = new Error('lost');
     await expect(lab.register(kernel, never)).rejects.toThrow('lost');
@@ -152,7 +152,7 @@ describeDatabases('the lab as the feed sees it', (url) => {
     expect([...(await rows('parity')), ...(await rows('bench'))]).toEqual([]);
   });
 
-  it('does all that the lab does, with what it is given', async () => {
+  it('passes every call and its arguments to the lab', async () => {
     const { bare, lab } = await observed();
     const plain = new ScriptedLab();
     const all = async (one: Lab) => [

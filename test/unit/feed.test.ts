@@ -51,7 +51,7 @@ describeDatabases('the feed', (url) => {
     return { store, feed, watch, faults, state, transactions, rows, gaps, count };
   };
 
-  it('has a row of a completion, with all that is known of it', async () => {
+  it('has a row of a completion, with all known values', async () => {
     const { feed, watch, rows } = await opened();
     const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
     const work = watch.begin(
@@ -107,7 +107,7 @@ describeDatabases('the feed', (url) => {
     });
   });
 
-  it('leaves open what is not known, and cuts what callers make too long', async () => {
+  it('stores null for unknown values, and cuts long texts of clients', async () => {
     const { feed, watch, rows } = await opened();
     const work = watch.begin('completion', 'r', {
       wire: 'chat',
@@ -136,7 +136,7 @@ describeDatabases('the feed', (url) => {
     });
   });
 
-  it("has rows of agents' answers, under the task or the run that they are for; of nothing else", async () => {
+  it("has rows of agents' turns with their task or run, and of no other spans", async () => {
     const { feed, watch, rows } = await opened();
     const route = { engine: 'gateway', model: 'big' } as const;
     const task = watch.begin('task', 't1', { agent: 'ann', ...route });
@@ -171,7 +171,7 @@ describeDatabases('the feed', (url) => {
     ]);
   });
 
-  it('writes in batches, and of the same row one', async () => {
+  it('writes in batches, and a repeated row once', async () => {
     const { feed, transactions, count } = await opened();
     for (let n = 0; n < 450; n++) feed.ended(completion(`r${n}`));
     for (let n = 0; n < 10; n++) feed.ended(completion(`r${n}`));
@@ -182,7 +182,7 @@ describeDatabases('the feed', (url) => {
     expect(transactions).toHaveLength(3);
   });
 
-  it('at its end writes what waits, and hears no more', async () => {
+  it('writes waiting rows when it is closed, and accepts no more', async () => {
     const { feed, count, faults } = await opened();
     feed.ended(completion('a'));
     await feed.close();
@@ -192,7 +192,7 @@ describeDatabases('the feed', (url) => {
     expect(faults).toEqual([]);
   });
 
-  it('keeps the newest 10,000 rows while the database is away, and tells what it dropped', async () => {
+  it('keeps the newest 10,000 rows while the database fails, and records dropped rows as gaps', async () => {
     const { feed, state, faults, rows, gaps, count } = await opened();
     state.broken = new Error('away');
     const works = Array.from({ length: 10_050 }, (_, n) => completion(`r${String(n).padStart(5, '0')}`));
@@ -231,7 +231,7 @@ describeDatabases('the feed', (url) => {
     expect(await count()).toBe(10_001);
   });
 
-  it('drops the oldest where rows come faster than they can be written', async () => {
+  it('drops the oldest rows when rows arrive faster than they can be written', async () => {
     const { feed, state, transactions, rows, gaps } = await opened();
     const slow = Promise.withResolvers<void>();
     state.slow = slow.promise;
@@ -247,7 +247,7 @@ describeDatabases('the feed', (url) => {
     expect(ids[200]).toBe('b00007');
   });
 
-  it('says what is lost when the database is still away at the end', async () => {
+  it('reports lost rows when the database still fails at the end', async () => {
     const { feed, state, faults } = await opened();
     state.broken = new Error('away');
     feed.ended(completion('a'));
@@ -301,7 +301,7 @@ describe('when the feed writes', () => {
     expect(await after(60_000)).toBe(4);
   });
 
-  it('while the database is away it tries less and less often, full batches or not', async () => {
+  it('retries with increasing delays while the database fails, even with full batches', async () => {
     const { state, add, after } = timed();
     state.broken = new Error('away');
     add(500);

@@ -9,7 +9,7 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** What a model behind this server answers. */
+/** Events of a model behind this server. */
 async function answer(
   listener: RequestListener,
   timeoutMs = 120_000,
@@ -33,7 +33,7 @@ const streams = { 'content-type': 'text/event-stream' };
 const done = 'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
 
 describe('a model of a gateway', () => {
-  it('is waited for as long as its gateway gives any sign of life', async () => {
+  it('does not time out while its gateway sends anything', async () => {
     const queueing: RequestListener = (_, response) => {
       response.writeHead(200, streams);
       let left = 12;
@@ -70,7 +70,7 @@ describe('a model of a gateway', () => {
     },
   );
 
-  it('is asked in the words of the wire, with every sampling', async () => {
+  it("is called with the wire's names, with every sampling parameter", async () => {
     let body: unknown;
     const listener: RequestListener = (request, response) => {
       const chunks: Buffer[] = [];
@@ -189,7 +189,7 @@ describe('a model of a gateway', () => {
     ['an answer that was given up', 'data: {"choices":[{"finish_reason":"error"}]}\n\n', 'gateway_broke_off'],
     ['an error', 'event: error\ndata: {"message":"no"}\n\n', 'gateway_failed'],
     ['too long a conversation', 'data: {"error":"prompt is too long"}\n\n', 'context_length_exceeded'],
-  ])('is not whole with %s', async (_, body, code) => {
+  ])('is incomplete with %s', async (_, body, code) => {
     await expect(answer(sends(body))).rejects.toMatchObject({ code });
   });
 });

@@ -8,7 +8,7 @@ afterEach(() => void vi.useRealTimers());
 const never = () => new Promise<void>(() => undefined);
 
 describe('a host that is told to stop', () => {
-  it('exits with 0 within five seconds, though stopping comes to no end', () => {
+  it('exits with 0 within five seconds, even if stopping never ends', () => {
     const source = new EventEmitter();
     const codes: number[] = [];
     stopOnSignals(source, never, (code) => codes.push(code));
@@ -18,7 +18,7 @@ describe('a host that is told to stop', () => {
     expect(codes).toEqual([0]);
   });
 
-  it('exits with 130 at once when it is told a second time', () => {
+  it('exits with 130 at once on a second signal', () => {
     const source = new EventEmitter();
     const codes: number[] = [];
     stopOnSignals(source, never, (code) => codes.push(code));
@@ -29,7 +29,7 @@ describe('a host that is told to stop', () => {
 });
 
 describe('a command that is interrupted', () => {
-  it('is aborted, and exits with 130 within five seconds where it does not end', () => {
+  it('is aborted, and exits with 130 within five seconds if it does not end', () => {
     const source = new EventEmitter();
     const codes: number[] = [];
     const signal = abortOnSignals(source, (code) => codes.push(code));

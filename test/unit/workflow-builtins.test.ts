@@ -22,7 +22,7 @@ const names = [
 ];
 
 describe('built-in workflows', () => {
-  it('are listed with what they may do', () => {
+  it('are listed with their rights', () => {
     expect(listed.map(({ name }) => name)).toEqual(names);
     const nightly = listed.find(({ name }) => name === 'nightly-health');
     expect(nightly?.schedule).toEqual({ cron: '0 3 * * *', tz: 'UTC', next: '2026-01-01T03:00:00.000Z' });
@@ -57,7 +57,7 @@ describe('built-in workflows', () => {
     expect(digestOf(fork)).not.toBe(builtins.get(name)?.digest);
   });
 
-  it('are refused where they need what may not be there', () => {
+  it('are refused when they depend on stored agents', () => {
     const header = 'version = "1"\ndescription = "d"';
     const foreign = workflow({ header }).replace('agent = "worker"', 'agent = "helper"');
     expect(() => new Builtins([foreign])).toThrow("stored agent 'helper'");
@@ -65,7 +65,7 @@ describe('built-in workflows', () => {
     expect(() => new Builtins(['nonsense'])).toThrow('cannot be read');
   });
 
-  it('decide by their conditions as they are meant to', () => {
+  it('have conditions with the intended results', () => {
     const when = (name: string, id: string) => {
       const { steps } = parseEnsemble(builtins.get(name)?.source ?? '');
       const step = steps.find((one) => one.id === id);
@@ -157,14 +157,14 @@ describe('a stamp', () => {
     );
   });
 
-  it('replaces an origin that is there', () => {
+  it('replaces an existing origin', () => {
     const source = '[ensemble]\norigin = "old"\nname = "plain"\n';
     expect(stamped(source, { name: 'mine', origin })).toBe(
       `[ensemble]\norigin = "${origin}"\nname = "mine"\n`,
     );
   });
 
-  it('also fits behind the last line', () => {
+  it('can be added after the last line', () => {
     expect(stamped('[ensemble]\nname = "plain"', { name: 'mine', origin })).toBe(
       `[ensemble]\nname = "mine"\norigin = "${origin}"\n`,
     );

@@ -68,13 +68,13 @@ describe('evaluate', () => {
     ['steps.nope.output == 1', 'No such key: nope'],
     ['1 / (inputs.count - 3) == 1', 'division by zero'],
     ['1 +', 'Unexpected token'],
-  ])('says why it failed: %s', (expression, why) => {
+  ])('reports why it failed: %s', (expression, why) => {
     expect(() => evaluate(expression, view)).toThrow(AgentError);
     expect(() => evaluate(expression, view)).toThrow(why);
   });
 });
 
-describe('what an expression may cost', () => {
+describe('the cost of an expression', () => {
   it.each([
     ['many characters', `${'!'.repeat(5000)}true`],
     ['many nodes', Array.from({ length: 600 }, () => 'true').join('&&')],
@@ -88,13 +88,13 @@ describe('what an expression may cost', () => {
     ['computed steps', 'steps[inputs.topic].state == "completed"'],
     ['JavaScript', 'globalThis.process.exit() == 1'],
     ['functions that are not CEL', 'eval("1") == 1'],
-  ])('is bounded before it is evaluated: %s', (_, expression) => {
+  ])('is limited before evaluation: %s', (_, expression) => {
     const { faults, run } = compileCel(expression, 'condition');
     expect(faults).not.toEqual([]);
     expect(run).toBeUndefined();
   });
 
-  it('is bounded by the data that it loops over', () => {
+  it('is limited by the data that it loops over', () => {
     const list = Array.from({ length: 3000 }, (_, index) => index);
     const large = { ...view, inputs: { list, topic: 'x'.repeat(100_000) } };
     expect(evaluate('inputs.list.exists(x, x == 2999)', large)).toBe(true);
@@ -110,7 +110,7 @@ describe('what an expression may cost', () => {
     expect(evaluate('inputs.list.exists(x, x == 2999)', { ...large, input: 'y'.repeat(1000) })).toBe(true);
   });
 
-  it('matches in linear time what would backtrack for ever', () => {
+  it('is linear for patterns that would backtrack endlessly', () => {
     const inputs = { text: `${'a'.repeat(5000)}!` };
     expect(evaluate('inputs.text.matches("^(a+)+$")', { ...view, inputs })).toBe(false);
   });

@@ -15,7 +15,7 @@ const valid = [
   ...readdirSync(folder).map((file) => readFileSync(new URL(file, folder), 'utf8')),
 ];
 
-/** Never throws, points into the source, and what is ok can be read. */
+/** Linting never throws, findings point into the source, and a valid workflow can be parsed. */
 async function holds(source: string) {
   const { report, ensemble, consent } = await lintText(source);
   const lines = source.replace(/^\uFEFF/, '').split('\n');
@@ -104,7 +104,7 @@ describe('linting', () => {
     );
   });
 
-  it('of valid workflows with something changed', async () => {
+  it('of valid workflows with random changes', async () => {
     const edit = fc.record({
       at: fc.nat(),
       cut: fc.nat({ max: 12 }),

@@ -38,7 +38,7 @@ function faultsOf(work: () => unknown) {
 }
 
 describe('inputs of a run', () => {
-  it('are those given, and defaults', () => {
+  it('are the given ones, and defaults', () => {
     expect(resolveInputs(declared, { topic: 'bees' })).toEqual({ topic: 'bees', count: 3 });
     expect(resolveInputs(declared, { topic: '', count: 1, tags: [], folder: '/srv' })).toEqual({
       topic: '',
@@ -72,7 +72,7 @@ describe('the workspace', () => {
     expect(workspaceOf(parseEnsemble(workflow()), { folder: '/srv' })).toBeUndefined();
   });
 
-  it('is what dots in grants mean, and nothing without one', () => {
+  it('replaces dots in grants, which grant nothing without a workspace', () => {
     expect(inWorkspace(worker, '/srv').grants).toMatchObject({
       read: ['/srv', '/srv/docs', '/etc'],
       write: ['/srv/out'],
@@ -95,14 +95,14 @@ describe('fitSchema', () => {
     },
   };
 
-  it('fills in defaults, and leaves what was given as it is', () => {
+  it('fills in defaults, and does not change the given value', () => {
     const given = { name: 'bees' };
     expect(fitSchema(schema, given)).toEqual({ value: { name: 'bees', kind: 'a' }, faults: [] });
     expect(given).toEqual({ name: 'bees' });
     expect(fitSchema({}, { any: 1 })).toEqual({ value: { any: 1 }, faults: [] });
   });
 
-  it('tells every violation', () => {
+  it('reports every violation', () => {
     const { faults } = fitSchema(schema, { kind: 'c', when: 'soon', list: [1, 'x'], more: 1 });
     expect(faults.map(({ path, message }) => `${path}: ${message}`).toSorted()).toEqual([
       'kind: expected one of ["a","b"]',

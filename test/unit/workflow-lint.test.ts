@@ -294,7 +294,7 @@ describe('errors of a workflow', () => {
     if (!expected.some((one) => one.includes('unknown_agent'))) expect(() => parseEnsemble(source)).toThrow();
   });
 
-  it('are all told at once, in the order of the lines', async () => {
+  it('are reported all at once, in the order of the lines', async () => {
     const source = workflow({
       name: 'Bad',
       rest: 'grants = {read = ["x"]}\n[inputs.a]\ntype = "text"',
@@ -310,7 +310,7 @@ describe('errors of a workflow', () => {
     ]);
   });
 
-  it('name what was meant', async () => {
+  it('suggest similar names', async () => {
     const { report } = await lintText(workflow({ step: 'prompt = "{{inputs.topc}}"', rest: inputs }));
     expect(report.errors[0]?.message).toContain("did you mean 'topic'?");
     const dashes = workflow({
@@ -320,7 +320,7 @@ describe('errors of a workflow', () => {
     expect((await lintText(dashes)).report.errors[0]?.message).toContain('["my-x"]');
   });
 
-  it('are placed alike behind a byte order mark and with lines that end in CRLF', async () => {
+  it('have the same positions after a byte order mark and with CRLF line ends', async () => {
     const source = workflow({ step: 'prompt = "{{inputs.x}}"' });
     const expected = ['10:11 bad_reference steps.0.prompt'];
     expect(await found(source)).toEqual(expected);
@@ -428,7 +428,7 @@ describe('limits', () => {
     expect(await found(schema(usual))).toEqual([]);
   });
 
-  it('refuse a text that the parser cannot hold', async () => {
+  it('refuse a text that is too long for the parser', async () => {
     expect(await found(workflow({ step: `prompt = "${'x'.repeat(100_001)}"` }))).toEqual([
       '10:10 bad_value steps.0.prompt',
     ]);
@@ -436,7 +436,7 @@ describe('limits', () => {
     expect(await found(workflow({ step: `prompt = "${'x'.repeat(100_000)}"` }))).toEqual([]);
   });
 
-  it('keep a report readable', async () => {
+  it('limit the length of a report', async () => {
     const source = workflow({ header: Array.from({ length: 5000 }, (_, n) => `k${n} = ${n}`).join('\n') });
     expect(await found(source, 'warnings')).toHaveLength(200);
   });
@@ -461,7 +461,7 @@ describe('a workflow that lints', () => {
     });
   });
 
-  it('says what its agents may do, stored ones too', async () => {
+  it('lists the rights of its agents, including stored ones', async () => {
     const source = workflow({
       rest: `model = "big"
 grants = {tools = ["fs_*", "run_command"], read = ["/b", "/a"], network = ["x.org"], auto_approve = ["fs_edit"]}
@@ -542,13 +542,13 @@ describe('the consent summary of TOML that parses', () => {
     });
   });
 
-  it('is not there where the source is no TOML', async () => {
+  it('is absent when the source is not TOML', async () => {
     for (const source of ['name = ', `${workflow()}[steps`, `a = ${'['.repeat(100_000)}`])
       expect(await lintText(source)).not.toHaveProperty('consent');
   });
 });
 
-describe('what people do most often', () => {
+describe('frequent mistakes', () => {
   const firstError = async (source: string) => (await lintText(source)).report.errors[0]?.message;
   const step = '[[steps]]\nid = "a"\n';
 

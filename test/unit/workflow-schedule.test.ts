@@ -45,7 +45,7 @@ describe('nextFiring', () => {
     ]);
   });
 
-  it('goes on every half hour through both', () => {
+  it('fires every half hour in both hours', () => {
     expect(firings('*/30 * * * *', 'Europe/Berlin', '2026-10-25T00:00:00Z', 4)).toEqual([
       '2026-10-25T00:30:00.000Z',
       '2026-10-25T01:00:00.000Z',
@@ -59,14 +59,14 @@ describe('nextFiring', () => {
     ]);
   });
 
-  it('is strictly later, whatever the milliseconds', () => {
+  it('is always strictly later, whatever the milliseconds', () => {
     for (const ms of [0, 1, 499, 999]) {
       const at = new Date(Date.parse('2026-01-01T00:00:00Z') + ms);
       expect(nextFiring('* * * * *', 'UTC', at)?.toISOString()).toBe('2026-01-01T00:01:00.000Z');
     }
   });
 
-  it('never comes', () => {
+  it('is undefined for dates that do not exist', () => {
     expect(nextFiring('0 0 31 2 *', 'UTC', new Date())).toBeUndefined();
   });
 });

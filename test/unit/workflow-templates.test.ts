@@ -35,7 +35,7 @@ describe('render', () => {
     expect(render(template, view)).toBe(expected);
   });
 
-  it('names everything that is not there', () => {
+  it('reports every missing value', () => {
     const template =
       '{{inputs.options.x}} {{steps.nope.output}} {{steps.waited.output}} {{nope}} {{run.constructor}}';
     expect(() => render(template, view)).toThrow(AgentError);
@@ -49,11 +49,11 @@ describe('render', () => {
     '{{inputs.options.constructor}}',
     '{{inputs.options.__proto__}}',
     '{{gate.toString}}',
-  ])('gives nothing of JavaScript: %s', (template) => {
+  ])('does not expose members of JavaScript objects: %s', (template) => {
     expect(() => render(template, view)).toThrow('there is no');
   });
 
-  it('never reads what it put in', () => {
+  it('does not expand inserted values', () => {
     const hostile = { ...view, input: '{{inputs.topic}} {{nope}}', inputs: { topic: '{{input}}' } };
     expect(render('{{input}} {{inputs.topic}}', hostile)).toBe('{{inputs.topic}} {{nope}} {{input}}');
   });

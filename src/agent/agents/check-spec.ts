@@ -10,13 +10,13 @@ export type Checked =
   | { readonly spec?: undefined; readonly faults: readonly Fault[] };
 
 /**
- * An agent as it was sent, with the defaults of what it leaves out; members that we do not know stay where they are.
- * @param tools names of those that there are; without them, names of tools are not looked up
+ * Validates an agent and fills in defaults; unknown members are kept.
+ * @param tools names of existing tools; without them, tool names are not checked
  */
 export function checkSpec(sent: Json, tools?: readonly string[]): Checked {
   const { success, data, error } = agentSpec.safeParse(sent, { reportInput: false });
   const shape = success ? [] : error.issues.map(asFault);
-  // What the shape says of a list is not said again; the other lists are looked at all the same.
+  // Lists that the schema refuses are not checked again; the others are.
   const grants = wellFormedGrants(success ? data.grants : sent['grants']);
   const faults = [...shape, ...grantFaults(grants), ...(tools ? toolFaults(grants, tools) : [])];
   if (!success || faults.length > 0) return { faults };
@@ -47,7 +47,7 @@ function toolFaults(grants: ReturnType<typeof wellFormedGrants>, names: readonly
   );
 }
 
-/** What was sent, in its own order, and what the shape adds. */
+/** The input in its own order, with the defaults of the schema. */
 function filled(sent: Json, spec: AgentSpec): AgentSpec {
   const inner = (name: 'grants' | 'sampling' | 'limits') =>
     spec[name] === undefined ? {} : { [name]: { ...(sent[name] as Json | undefined), ...spec[name] } };

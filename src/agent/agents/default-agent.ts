@@ -1,8 +1,8 @@
 import type { AgentSpec } from '../shapes/agent-spec.ts';
 
 /**
- * There without being stored. Storing one of its name replaces it; deleting that brings it back. It has no tools: what
- * tools take of a prompt would fill the context of a small model.
+ * Agent that exists without being stored. Storing an agent of this name replaces it; deleting that agent restores it.
+ * It has no tools, because tool descriptions would fill the context of a small model.
  */
 export const defaultAgent: AgentSpec = {
   name: 'default',

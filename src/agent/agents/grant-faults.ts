@@ -4,7 +4,7 @@ import type { Grants, SomeGrants } from '../shapes/agent-spec.ts';
 import { hostPattern } from './host-pattern.ts';
 import { globForm } from './name-glob.ts';
 
-/** Each entry is compared with each of the agent's. */
+/** Bounded, because each entry is compared with each entry of the agent. */
 const mostEntries = 200;
 
 const rules: { readonly [Member in keyof Grants]-?: (entry: string) => string | undefined } = {
@@ -17,8 +17,8 @@ const rules: { readonly [Member in keyof Grants]-?: (entry: string) => string | 
 export const grantNames = Object.keys(rules) as (keyof Grants)[];
 
 /**
- * What the shape alone does not say of grants.
- * @param at where they are: `grants`
+ * Checks grants beyond their schema.
+ * @param at path of the grants in the request, as a prefix for faults
  */
 export function grantFaults(grants: SomeGrants, at = 'grants'): Fault[] {
   return grantNames.flatMap((name) => {
@@ -51,7 +51,7 @@ function hostFault(host: string): string | undefined {
   return 'fault' in pattern ? `${pattern.fault}, got ${shown(host)}` : undefined;
 }
 
-/** Without `.`, `..`, doubled and trailing slashes. */
+/** Removes `.`, `..`, and doubled and trailing slashes. */
 export const plainPath = (path: string) => withoutEnd(normalize(path));
 const withoutEnd = (path: string) =>
   path.endsWith(sep) && path !== parse(path).root ? path.slice(0, -sep.length) : path;

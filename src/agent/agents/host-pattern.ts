@@ -3,14 +3,14 @@ import { domainToASCII } from 'node:url';
 /** A host name, all names below one (`*.example.com`), or every host (`*`); with a port, only that one. */
 export interface HostPattern {
   readonly kind: 'exact' | 'below' | 'any';
-  /** Lower case; `''` of every host. IPv6 in brackets. */
+  /** Lower case; `''` for every host. IPv6 in brackets. */
   readonly name: string;
   readonly port: number | undefined;
 }
 
 const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 
-/** The pattern of a text, or what is wrong with it. */
+/** Parses a pattern; returns a fault when it is invalid. */
 export function hostPattern(text: string): HostPattern | { readonly fault: string } {
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
     const host = URL.canParse(text) ? new URL(text).host : '';
@@ -25,7 +25,8 @@ export function hostPattern(text: string): HostPattern | { readonly fault: strin
   const canonical = canonicalHost(name);
   if (canonical === undefined) return { fault: expected };
   if (canonical !== name) return { fault: `${expected}: write '${name}' as '${canonical}'` };
-  if (below && isAddress(name)) return { fault: 'there is nothing below a numeric address: name it alone' };
+  if (below && isAddress(name))
+    return { fault: 'a numeric address has no subdomains: use it without the wildcard' };
   return { kind: below ? 'below' : 'exact', name, port };
 }
 const expected = "expected a host name, '*.domain' or 'host:port'";
@@ -34,14 +35,14 @@ const expected = "expected a host name, '*.domain' or 'host:port'";
 export function hostCovers(wide: HostPattern, narrow: HostPattern): boolean {
   if (wide.port !== undefined && wide.port !== narrow.port) return false;
   if (wide.kind === 'exact') return narrow.kind === 'exact' && narrow.name === wide.name;
-  // This machine and addresses, private ones among them, are granted only by who names them.
+  // Wildcards do not cover localhost and IP addresses, so private ones must be named.
   if (narrow.kind === 'exact' && (isAddress(narrow.name) || isLocal(narrow.name))) return false;
   if (wide.kind === 'any') return true;
   if (narrow.kind === 'any') return false;
   return narrow.name.endsWith(`.${wide.name}`) || (narrow.kind === 'below' && narrow.name === wide.name);
 }
 
-/** As a URL would write it, or nothing where it is no host. */
+/** The host as a URL writes it; undefined when it is not a host. */
 function canonicalHost(name: string): string | undefined {
   const url = `http://${name}/`;
   if (name === '' || /[/?#@\\\s%]/.test(name) || !URL.canParse(url)) return undefined;

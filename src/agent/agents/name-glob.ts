@@ -2,11 +2,11 @@ import { globMatches } from '../tools/glob.ts';
 
 export { globMatches };
 
-/** What names of tools may be made of, and `*` with it. */
+/** Characters of tool names, and `*`. */
 export const globForm = /^[A-Za-z0-9_.:/*-]+$/;
 
 /**
- * Whether every name that `narrow` matches is matched by `wide`; never says so wrongly. Names hold no `*`, so a glob is
- * matched like a name: what its `*` stands for, a `*` of the wide one stands for as well.
+ * Whether `wide` matches every name that `narrow` matches, without false positives. Names contain no `*`, so `narrow`
+ * is matched like a name: its `*` can only be matched by a `*` of `wide`.
  */
 export const globCovers = (wide: string, narrow: string): boolean => globMatches(wide, narrow);

@@ -11,16 +11,16 @@ export type Narrowed =
   | { readonly grants?: undefined; readonly faults: readonly Fault[] };
 
 interface NarrowOptions {
-  /** Where the asked grants are in what was sent; default `grants`. */
+  /** Path of the grants in the request; default `grants`. */
   readonly at?: string;
-  /** Resolves links; nothing where that is not possible. Default: on this machine's disk. */
+  /** Resolves symbolic links; undefined when that is not possible. Default: on this machine's disk. */
   readonly realPath?: (path: string) => string | undefined;
 }
 
 /**
- * What counts when an agent is asked to work within less than its own grants. A member that is not asked for stays the
- * agent's; an empty list leaves nothing of it. Each entry must lie within one of the agent's: what would widen is a
- * fault, as is what no grant may look like.
+ * Narrows an agent's grants to those of a request. An absent member keeps the agent's entries; an empty list removes
+ * them. Each requested entry must be covered by an entry of the agent; entries that are not, and malformed ones, are
+ * faults.
  */
 export function narrow(
   agent: Grants,
@@ -34,7 +34,7 @@ export function narrow(
     wide.some((one) => pathCovers(one, path, resolve));
   const allows: { readonly [Member in keyof Grants]-?: (entry: string) => boolean } = {
     tools: (glob) => agent.tools.some((wide) => globCovers(wide, glob)),
-    // What may be written may be read.
+    // Write access includes read access.
     read: (path) => within([...agent.read, ...agent.write], path),
     write: (path) => within(agent.write, path),
     network: (host) => agent.network.some((wide) => namesCover(wide, host)),
@@ -68,7 +68,7 @@ function wideningMessage(name: keyof Grants, entry: string, own: readonly string
   return `'${entry.slice(0, 80)}' is more than the agent is granted (${name}: ${has}); a request may only narrow it`;
 }
 
-/** Both as they are written and with links resolved: whichever a tool goes by, nothing is won by a link. */
+/** Compares the paths as written and with links resolved, so that a link never widens a grant. */
 function pathCovers(wide: string, path: string, resolve: (path: string) => string | undefined): boolean {
   if (!isBelow(plainPath(wide), plainPath(path))) return false;
   const [realWide, real] = [resolve(wide), resolve(path)];

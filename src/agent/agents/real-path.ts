@@ -2,8 +2,8 @@ import { lstatSync, realpathSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
 /**
- * A path with all links resolved; what is not there yet stays as it is written.
- * @returns nothing where that cannot be said: a link that leads nowhere, a folder that may not be read
+ * Resolves all symbolic links of a path; the part that does not exist yet stays as written.
+ * @returns undefined for a dangling link or an unreadable folder
  */
 export function realPath(path: string): string | undefined {
   try {
@@ -17,7 +17,7 @@ export function realPath(path: string): string | undefined {
   }
 }
 
-/** Also a link that leads nowhere is. */
+/** True for dangling links, too. */
 const isThere = (path: string) => {
   try {
     return lstatSync(path, { throwIfNoEntry: false }) !== undefined;

@@ -7,11 +7,11 @@ import { defaultAgent } from './default-agent.ts';
 
 interface StoredAgentsOptions {
   readonly store: Store;
-  /** With them, a grant that names a tool that is not there is refused. */
+  /** When given, a grant of an unknown tool is refused. */
   readonly tools?: Pick<Toolbox, 'catalog'>;
 }
 
-/** Agents by name. What was sent is kept as JSON, members that we do not know with it. */
+/** Agents in the database, by name. Stored as JSON as sent, including unknown members. */
 export class StoredAgents implements Agents {
   readonly #store: Store;
   readonly #tools: Pick<Toolbox, 'catalog'> | undefined;
@@ -21,7 +21,7 @@ export class StoredAgents implements Agents {
     this.#tools = tools;
   }
 
-  /** By name; `default` is always among them. */
+  /** Sorted by name; always includes `default`. */
   async list(): Promise<AgentSpec[]> {
     const rows = await this.#store.read((db) => db.selectFrom('agents').select(['name', 'spec']).execute());
     const stored = rows.map(({ spec }) => JSON.parse(spec) as AgentSpec);
@@ -38,7 +38,7 @@ export class StoredAgents implements Agents {
     throw noSuchAgent(name);
   }
 
-  /** @throws AgentError invalid; conflict where the name is taken */
+  /** @throws AgentError invalid; conflict when the name is taken */
   async create(sent: Readonly<Record<string, unknown>>, by: string): Promise<AgentSpec> {
     const spec = await this.#checked(sent);
     const { name } = spec;
@@ -59,7 +59,7 @@ export class StoredAgents implements Agents {
     throw new AgentError('conflict', 'name_exists', message);
   }
 
-  /** Stores it, whether one of that name is there or not. @throws AgentError invalid */
+  /** Creates or replaces an agent. @throws AgentError invalid */
   async put(name: string, sent: Readonly<Record<string, unknown>>, by: string): Promise<AgentSpec> {
     const spec = await this.#checked(sent, name);
     await this.#store.transaction(async (tx) => {
@@ -75,7 +75,7 @@ export class StoredAgents implements Agents {
     return spec;
   }
 
-  /** Of the name `default`, brings the one back that is there without being stored. @throws AgentError not_found */
+  /** Deleting a stored `default` restores the built-in one. @throws AgentError not_found */
   async delete(name: string, by: string): Promise<void> {
     const deleted = await this.#store.transaction(async (tx) => {
       const { numDeletedRows } = await tx.deleteFrom('agents').where('name', '=', name).executeTakeFirst();
@@ -86,7 +86,7 @@ export class StoredAgents implements Agents {
     if (!deleted) throw noSuchAgent(name);
   }
 
-  /** @param name that it must have */
+  /** @param name the name that the agent must have */
   async #checked(sent: Readonly<Record<string, unknown>>, name?: string): Promise<AgentSpec> {
     const names = (await this.#tools?.catalog())?.map((tool) => tool.name);
     const { spec, faults = [] } = checkSpec(sent, names);

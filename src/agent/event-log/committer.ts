@@ -1,24 +1,24 @@
 import { type Store, StoreError, type Tx } from '../../store/index.ts';
 
-/** Jobs of one transaction. */
+/** Jobs in one transaction. */
 const most = 256;
 
-/** What is written together or not at all. */
+/** A write that is stored completely or not at all. */
 export interface Job {
   readonly write: (tx: Tx, ts: string) => Promise<void>;
-  /** It may fail by itself, and so has a transaction of its own. */
+  /** Gets a transaction of its own, because it may fail on its own. */
   readonly alone: boolean;
-  /** It is on the disk. */
+  /** Called when the write is durable. */
   readonly done: () => void;
-  /** Before each try: the database may give a transaction up and do it again, and nothing of the last try is there. */
+  /** Called before each attempt: a transaction may be rolled back and repeated. */
   readonly begin: () => void;
-  /** Nothing of it was written, unless the error is `storage_unsure`. */
+  /** Called when nothing was written. With `storage_unsure` the write may have been stored. */
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * Writes jobs in the order they came. While one transaction is on its way to the disk, what comes meanwhile gathers for
- * the next.
+ * Writes jobs in the order of their arrival. Jobs that arrive while a transaction is being committed form the next
+ * transaction.
  */
 export class Committer {
   readonly #store: Store;
@@ -50,7 +50,7 @@ export class Committer {
     this.#running = false;
   }
 
-  /** What broke together may be well by itself: no stream loses lines by another. */
+  /** Retries the jobs of a failed transaction one by one, so that one stream's failure loses no events of another. */
   async #apart(jobs: readonly Job[]): Promise<void> {
     for (const job of jobs) {
       const failure = await this.#write([job]);
@@ -73,6 +73,6 @@ export class Committer {
   }
 }
 
-/** All of it may be there, or nothing. */
+/** Whether the transaction may have been committed. */
 export const isUnsure = (error: unknown): boolean =>
   error instanceof StoreError && error.code === 'storage_unsure';

@@ -1,11 +1,11 @@
 import type { Db, Tx } from '../../store/index.ts';
 
-/** An event before it has its place. */
+/** An event without its `seq` and time. */
 export interface NewLine {
   readonly type: string;
 }
 
-/** A line of a stream. */
+/** An event of a stream, with its `seq` and time. */
 export type Line<Event extends NewLine = NewLine> = Event & { readonly seq: number; readonly ts: string };
 
 export async function insertLine(tx: Tx, stream: string, line: Line): Promise<void> {
@@ -16,7 +16,7 @@ export async function insertLine(tx: Tx, stream: string, line: Line): Promise<vo
     .execute();
 }
 
-/** What the next line of a stream is numbered with. */
+/** Reads the `seq` of the next event of a stream. */
 export async function nextSeqOf(db: Db | Tx, stream: string): Promise<number> {
   const { last } = await db
     .selectFrom('events')
@@ -26,13 +26,13 @@ export async function nextSeqOf(db: Db | Tx, stream: string): Promise<number> {
   return last === null ? 0 : last + 1;
 }
 
-/** What every line begins with. */
+/** Puts `type`, `seq` and `ts` first. */
 function inOrder({ type, seq, ts, ...rest }: Line): object {
   const told = { type, seq, ts, ...rest };
   return isStepEvent(told) ? { ...told, event: inOrder(told.event as Line) } : told;
 }
 
-/** What may be told together: neighbouring pieces of one text, of a task or of a step. */
+/** Merges two adjacent text deltas of the same kind, of a task or of one step; undefined when they cannot be merged. */
 export function joined<Event extends NewLine>(before: Event, next: Event): Event | undefined {
   if (isText(before) && isText(next) && before.type === next.type)
     return { ...before, text: before.text + next.text };
@@ -41,18 +41,18 @@ export function joined<Event extends NewLine>(before: Event, next: Event): Event
   return event && { ...before, event };
 }
 
-/** A piece of text need not be written at once. */
+/** Whether an event is a text delta, which may wait for more text. */
 export const isPiece = (event: NewLine): boolean =>
   isText(event) || (isStepEvent(event) && isText(event.event));
 
-/** Characters of a piece. */
+/** Characters of a text delta. */
 export const lengthOf = (event: NewLine): number =>
   isText(event) ? event.text.length : isStepEvent(event) ? lengthOf(event.event) : 0;
 
 interface Text extends NewLine {
   readonly text: string;
 }
-/** The log numbers what is in it. */
+/** Wraps an event of a step's agent. The log numbers the inner event, too. */
 interface StepEvent extends NewLine {
   readonly step: string;
   readonly event: NewLine;
@@ -61,15 +61,15 @@ const isText = (event: NewLine): event is Text => event.type === 'delta' || even
 const isStepEvent = (event: NewLine): event is StepEvent => event.type === 'step_event';
 
 /**
- * Where a stream is: the next number, and of each step that has begun the next number of its agent's events, which
- * count from 0 for themselves.
+ * Position of a stream: the next `seq`, and for each started step the next `seq` of its agent's events, which have
+ * their own count from 0.
  */
 export interface Place {
   readonly next: number;
   readonly steps: Readonly<Record<string, number>>;
 }
 
-/** The line of an event at its place, and the place after it. */
+/** Numbers an event, and gives the position after it. */
 export function place<Event extends NewLine>(
   { next, steps }: Place,
   event: Event,

@@ -12,28 +12,28 @@ import {
   type Place,
 } from './lines.ts';
 
-/** How long pieces of text wait for more. */
+/** How long a text delta waits for more text. */
 const patienceMs = 50;
-/** Characters of a piece that waits for nothing more. */
+/** Characters after which a text delta is written at once. */
 const mostText = 16_384;
 
-/** Writes one stream. Numbers are given when a line is written, so that what fails leaves no hole. */
+/** Writes one stream. An event gets its `seq` when it is written, so a failed write leaves no gap. */
 export class StreamWriter<Event extends NewLine> {
   readonly stream: string;
   readonly #committer: Committer;
   readonly #onEnd: () => void;
-  /** After what is on the disk. */
+  /** Position after the last durable event. */
   #place: Place;
-  /** After what is on its way there with it. */
+  /** Position after the events of the open transaction. */
   #ahead: Place;
-  /** After what may be on the disk: the connection was lost while it was being saved. */
+  /** Positions after events that may be stored: the connection was lost during the commit. */
   #unsure: Place[] = [];
   #piece: Event | undefined;
   #timer: NodeJS.Timeout | undefined;
-  /** Why the last pieces are lost. */
+  /** Error of a background flush, thrown by the next `append`. */
   #lost: { readonly error: unknown } | undefined;
   #change = Promise.withResolvers<void>();
-  /** The last of what is on its way. */
+  /** Settles when the last submitted write has ended. */
   #written: Promise<void> = Promise.resolve();
   #ended = false;
 
@@ -51,14 +51,14 @@ export class StreamWriter<Event extends NewLine> {
   }
 
   /**
-   * Resolves when the event is on the disk; a piece of text at once, because it waits up to 50 ms for more. Pieces that
-   * could not be written reject the next `append`.
+   * Resolves when the event is durable. A text delta resolves at once, because it waits up to 50 ms for more text; if
+   * writing it fails, the next `append` rejects.
    */
   async append(event: Event): Promise<void> {
     if (!isPiece(event)) return await this.#write([event]);
     this.#throwLost();
     const together = this.#piece && joined(this.#piece, event);
-    // Taken at once and in order; whether it is written is seen later.
+    // Buffered synchronously to keep the order; the flush before it is awaited below.
     const before = together === undefined && this.#piece !== undefined ? this.flush() : undefined;
     const piece = together ?? event;
     this.#piece = piece;
@@ -66,24 +66,24 @@ export class StreamWriter<Event extends NewLine> {
     await Promise.all([before, lengthOf(piece) > mostText ? this.flush() : undefined]);
   }
 
-  /** The event, and what belongs to it, in one transaction: all of it or nothing. It may be tried again. */
+  /** Writes the event and the related rows in one transaction. The caller may retry it. */
   async appendWith<T>(event: Event, work: (tx: Tx, line: Line<Event>) => Promise<T>): Promise<T> {
     this.#flushUnheard();
     let result: { readonly value: T } | undefined;
     await this.#write([event], async (tx, line) => {
       result = { value: await work(tx, line) };
     });
-    if (!result) throw new Error('a line was written without what belongs to it');
+    if (!result) throw new Error('an event was written without its related rows');
     return result.value;
   }
 
-  /** Writes what waits; resolves when that and all before it is on the disk. */
+  /** Writes the buffered delta; resolves when it and everything before it is durable. */
   async flush(): Promise<void> {
     if (this.#piece === undefined) await this.#written;
     else await this.#write([]);
   }
 
-  /** Nothing comes any more from here; readers that have all are done, unless somebody else goes on. */
+  /** Ends the writer. Readers that have all events end, unless another host continues the stream. */
   async end(): Promise<void> {
     try {
       await this.flush();
@@ -95,12 +95,12 @@ export class StreamWriter<Event extends NewLine> {
     }
   }
 
-  /** Resolves with the next lines, or the end. */
+  /** Resolves when events were written or the writer has ended. */
   changed(): Promise<void> {
     return this.#change.promise;
   }
 
-  /** What goes wrong, the next `append` tells. */
+  /** Flushes without waiting; an error is thrown by the next `append`. */
   #flushUnheard(): void {
     this.flush().catch((error: unknown) => {
       this.#lost = { error };
@@ -141,9 +141,9 @@ export class StreamWriter<Event extends NewLine> {
     this.#tell();
   }
 
-  /** Behind what turns out to have been saved. */
+  /** Finds out which uncertain commits were stored, and continues after them. */
   async #findPlace(tx: Tx): Promise<void> {
-    // Once for all that are written together.
+    // Once for all jobs of a transaction.
     if (this.#unsure.length === 0 || this.#ahead !== this.#place) return;
     const next = await nextSeqOf(tx, this.stream);
     this.#ahead = this.#unsure.find((one) => one.next === next) ?? this.#ahead;

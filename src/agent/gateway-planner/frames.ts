@@ -3,14 +3,15 @@ import type { SseFrame } from '../../wires/core/wire.ts';
 import { AgentError } from '../errors.ts';
 import { brokeOff } from './refusals.ts';
 
-/** Characters of an event, bytes of a body that is no stream. */
+/** Characters of one event, or bytes of a JSON body. */
 const maxEvent = 8 * 1024 * 1024;
-/** Bytes of a stream. */
+/** Bytes of a whole stream. */
 const maxAnswer = 64 * 1024 * 1024;
 
 /**
- * What a gateway answers with. A server that knows no streams sends one body, which reads like a single chunk.
- * @param heard called for whatever comes, also what is no data: some send comments while a request waits for its turn
+ * Reads the SSE frames of a gateway's response. A server without streaming sends one JSON body, which is read as a
+ * single frame.
+ * @param onActivity called for every chunk, comments included: some servers send them while a request is queued
  */
 export async function* framesOf(
   response: Response,

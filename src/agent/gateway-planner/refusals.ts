@@ -2,21 +2,21 @@ import { wordsIn } from '../../wires/chat/failure.ts';
 import { isContextOverflow, safeMessage } from '../../wires/core/provider-faults.ts';
 import { AgentError } from '../errors.ts';
 
-/** Bytes of a refusal that are read. */
+/** Bytes of an error body that are read. */
 const maxRead = 64 * 1024;
 
-/** What a gateway that did not answer is to the one who asked. */
+/** The connection failed before a response came. */
 export const unreachable = (url: string, cause: unknown): AgentError => {
   const host = URL.canParse(url) ? new URL(url).host : 'its address';
   const message = `The gateway at ${host} cannot be reached. Check [gateway] url in the configuration.`;
   return new AgentError('unavailable', 'gateway_unreachable', message, { cause });
 };
 
-/** An answer without its end. */
+/** The stream ended without a finish reason. */
 export const brokeOff = (cause?: unknown): AgentError =>
-  new AgentError('unavailable', 'gateway_broke_off', 'The gateway broke off its answer.', { cause });
+  new AgentError('unavailable', 'gateway_broke_off', 'The gateway did not complete its answer.', { cause });
 
-/** What a refusal says, as far as it came. */
+/** Reads the body of an error response, as far as it arrives. */
 export async function refusalText(response: Response): Promise<string> {
   const pieces: Uint8Array[] = [];
   let bytes = 0;
@@ -27,16 +27,19 @@ export async function refusalText(response: Response): Promise<string> {
       if (bytes > maxRead) break;
     }
   } catch {
-    // What there is of it is enough.
+    // The part that arrived is enough.
   }
   return Buffer.concat(pieces).toString('utf8');
 }
 
-/** Whether the limit is to have its newer name; not all say so in a `code` or a `param`. */
+/**
+ * Whether the server wants `max_completion_tokens`. Read from the message, because not all servers set `code` or
+ * `param`.
+ */
 export const wantsNewerLimit = (body: string): boolean =>
   String(wordsIn(body)['message']).includes('max_completion_tokens');
 
-/** What the status and the body of a refusal mean; never with the key, should the gateway repeat it. */
+/** Maps status and body of an error response to an error. The key is redacted if the gateway repeats it. */
 export function refusal(status: number, body: string, model: string, key: string | undefined): AgentError {
   const words = wordsIn(body);
   const message = typeof words['message'] === 'string' ? words['message'] : '';
@@ -63,16 +66,16 @@ export function refusal(status: number, body: string, model: string, key: string
         `The gateway has no model '${model}'.${own}`,
       );
     case 402:
-      return new AgentError('unavailable', 'gateway_payment_required', `The gateway wants to be paid.${own}`);
+      return new AgentError(
+        'unavailable',
+        'gateway_payment_required',
+        `The gateway requires payment (402).${own}`,
+      );
     case 429:
     case 502:
     case 503:
     case 529:
-      return new AgentError(
-        'too_many',
-        'gateway_busy',
-        `The gateway has no time at the moment (${status}).${own}`,
-      );
+      return new AgentError('too_many', 'gateway_busy', `The gateway is busy (${status}).${own}`);
     default:
       return new AgentError('unavailable', 'gateway_failed', `The gateway failed (${status}).${own}`);
   }

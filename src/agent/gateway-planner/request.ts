@@ -4,7 +4,7 @@ import type { UpstreamModel } from '../../wires/core/types.ts';
 import type { UpstreamBody } from '../../wires/core/wire.ts';
 import type { PlannerMessage, PlannerRequest } from '../planner.ts';
 
-/** A model of which nothing is known but its name. */
+/** Model description for a model of which only the name is known. */
 export const unknownModel = (name: string, url: string): UpstreamModel => ({
   id: name,
   upstream: name,
@@ -17,7 +17,7 @@ export const unknownModel = (name: string, url: string): UpstreamModel => ({
   efforts: undefined,
 });
 
-/** One that takes no `max_tokens`: OpenAI's reasoning models refuse it, by whatever name a gateway has them. */
+/** The model as a reasoning model of OpenAI's, which refuses `max_tokens` and takes `max_completion_tokens`. */
 export const reasoningModel = (model: UpstreamModel): UpstreamModel => ({
   ...model,
   family: 'openai',
@@ -29,7 +29,7 @@ export const asked = (model: UpstreamModel, request: PlannerRequest): UpstreamBo
     model,
     stream: true,
     maxTokens: request.maxTokens,
-    // They have the wire's names, also those that only some servers know.
+    // Sampling members already have the names of the wire, including those that only some servers accept.
     more: request.sampling,
   });
 

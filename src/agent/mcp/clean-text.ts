@@ -1,8 +1,10 @@
-/** Controls but tab and line feed, and marks that are not seen: they turn or hide what a person reads. */
+/**
+ * Control characters (except tab and line feed, which are kept) and invisible characters, which reorder or hide text.
+ */
 const unseen =
   /[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
-/** Text of a server for people and models: what is unseen goes, and what is longer than `most` characters is cut. */
+/** Removes invisible characters from a server's text, and cuts it to `maxLength` UTF-16 units. */
 export function cleanText(text: string, most: number): string {
   const clean = text
     .toWellFormed()
@@ -11,11 +13,11 @@ export function cleanText(text: string, most: number): string {
   return cut(clean, most);
 }
 
-/** For a place in a sentence. */
+/** Clean text on one line, for use in a sentence. */
 export const oneLine = (text: string, most: number): string =>
   cleanText(text.replace(/\s+/g, ' ').trim(), most);
 
-/** JSON of which nothing is hidden: whatever is unseen is written as its number. */
+/** JSON with every invisible character escaped. */
 export const visibleJson = (value: unknown): string =>
   JSON.stringify(value, undefined, 2).replace(unseen, (mark) =>
     mark === '\n'
@@ -25,7 +27,7 @@ export const visibleJson = (value: unknown): string =>
           .join(''),
   );
 
-/** At most so many UTF-16 units, and never half a character. */
+/** Cuts a text to `maxLength` UTF-16 units, without splitting a surrogate pair. */
 export function cut(text: string, most: number): string {
   if (text.length <= most) return text;
   return `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, '')}…`;

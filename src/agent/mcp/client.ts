@@ -16,41 +16,41 @@ import { floodGuard, limitedFetch, WireError } from './wire.ts';
 
 const mostTools = 500;
 const mostPages = 50;
-/** For the server to hear that its session is over. */
+/** Time for the server to end the session. */
 const goodbyeMs = 500;
 const unknownMethod: number = ErrorCode.MethodNotFound;
-/** Of the two ways to speak HTTP, an old server refuses the new one with one of these. */
+/** Statuses that an old server without Streamable HTTP answers with. */
 const notThisWay = [400, 404, 405, 406, 415];
 
 const toolsPage = z.looseObject({ tools: z.array(z.unknown()), nextCursor: z.string().optional() });
 
 export interface ClientOptions {
-  /** Of this program: servers are told it. */
+  /** Version of this program, sent to the server. */
   readonly version: string;
-  /** Gives up connecting. */
+  /** Aborts connecting. */
   readonly signal: AbortSignal;
-  /** Gets what ends the server at once, as soon as there is one, for the end of the process. */
+  /** Called as soon as the server is started, with a function that kills it at once when the process exits. */
   readonly onStarted: (kill: () => void) => void;
-  /** The list of tools is another one now. */
+  /** Called when the list of tools has changed. */
   readonly onListChanged: () => void;
-  /** It is of no use any more; called once, and not after `close`. */
+  /** Called once when the connection is lost, and never after `close`. */
   readonly onLost: (why: Error) => void;
 }
 
-/** One connection to a server, up until it is lost or closed. */
+/** One connection to a server, until it is lost or closed. */
 export interface McpClient {
-  /** As the server lists them, unchecked. */
+  /** Tools as the server lists them, not validated. */
   tools(): Promise<unknown[]>;
-  /** Rejects with the signal's reason, or with what went wrong with the server. */
+  /** Calls a tool. Rejects with the signal's reason, or with the server's failure. */
   call(name: string, args: Readonly<Record<string, unknown>>, signal: AbortSignal): Promise<ToolOutput>;
-  /** Loses the connection where it does not answer. */
+  /** Pings the server, and drops the connection if it does not answer. */
   check(): Promise<void>;
   close(): Promise<void>;
-  /** For the end of the process: at once. */
+  /** Kills the server at once, when the process exits. */
   kill(): void;
 }
 
-/** Connects; rejects where that fails, with nothing left behind. */
+/** Connects. Rejects on failure, after it has released everything. */
 export async function openClient(config: McpServerConfig, options: ClientOptions): Promise<McpClient> {
   const { transport } = config;
   const open = (make: MakeTransport) => connect(make, config, options);
@@ -66,7 +66,7 @@ export async function openClient(config: McpServerConfig, options: ClientOptions
     return await open(
       (lose) => new SSEClientTransport(url, { fetch: limitedFetch(lose), requestInit }),
     ).catch(() => {
-      // The server's own refusal says more than that of a second way that it does not know either.
+      // The first error says more than that of the fallback.
       throw error;
     });
   }
@@ -89,7 +89,7 @@ async function connect(
     phase = 'over';
     kill();
     void client.close().catch(() => undefined);
-    // Of one that never was up, `connect` says it.
+    // While connecting, `connect` throws the failure instead.
     if (wasUp) onLost(failure);
   };
   const transport = make(lose);
@@ -98,7 +98,7 @@ async function connect(
   };
   onStarted(kill);
   const flooded = floodGuard(() => performance.now());
-  // The SDK keeps what is there already, and calls it first.
+  // The SDK keeps an existing handler, and calls it first.
   const onmessage = () => {
     if (phase !== 'over' && flooded()) lose(new WireError('it floods the host with messages'));
   };
@@ -107,13 +107,13 @@ async function connect(
     onerror: (error: Error) => {
       if (error instanceof WireError) lose(error);
     },
-    // Before it is up, what failed is what closed it.
+    // While connecting, the error of the attempt is the reason.
     onclose: () => {
       if (phase === 'up') lose(new WireError('the connection was closed'));
     },
   });
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => onListChanged());
-  // Of the old transport over HTTP, the SDK would wait for ever.
+  // With the SSE transport, the SDK would wait forever.
   const { promise: givenUp, reject: giveUp } = Promise.withResolvers<never>();
   const late = setTimeout(() => giveUp(silence(timeoutMs)), timeoutMs);
   const stop = () => giveUp(signal.reason);
@@ -125,7 +125,7 @@ async function connect(
     phase = 'up';
   } catch (error) {
     phase = 'over';
-    // Closing it gives further reasons.
+    // Closing the transport causes further errors.
     const why = failure ?? error;
     await transport.close();
     throw why;
@@ -143,7 +143,7 @@ async function connect(
     },
     async call(name, args, cancelled) {
       const params = { name, arguments: args };
-      // One of the call's own: the SDK leaves its listener on the signal that it is given.
+      // A signal per call, because the SDK does not remove its listener.
       const controller = new AbortController();
       const cancel = () => controller.abort(cancelled.reason);
       cancelled.throwIfAborted();
@@ -162,7 +162,7 @@ async function connect(
       try {
         await client.ping({ timeout: timeoutMs });
       } catch (error) {
-        // A refusal is an answer, too.
+        // An error response is an answer, too.
         if (error instanceof McpError && error.code === unknownMethod) return;
         lose(error instanceof McpError ? silence(timeoutMs) : asError(error));
       }

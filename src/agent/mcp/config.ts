@@ -1,9 +1,9 @@
-/** A server as the host is configured with it, secrets and all: never shown as a whole. */
+/** Configuration of a server. It contains secrets and must not be shown as a whole. */
 export interface McpServerConfig {
   readonly name: string;
-  /** Of connecting, and of each call. */
+  /** Timeout of connecting, and of each call. */
   readonly timeoutMs: number;
-  /** Tools of the server, and what they were hashed to when a person looked at them. */
+  /** Hashes of the tools that a person reviewed, by tool name. */
   readonly pins: ReadonlyMap<string, string>;
   readonly transport: McpTransport;
 }
@@ -13,9 +13,9 @@ export type McpTransport =
       readonly kind: 'stdio';
       readonly program: string;
       readonly args: readonly string[];
-      /** Of the host's own environment: what any program needs, `PATH` and `HOME` among it. */
+      /** Variables inherited from the host's environment, such as `PATH` and `HOME`. */
       readonly inherited: Readonly<Record<string, string>>;
-      /** What it was given besides; may be secret. */
+      /** Configured variables; may be secret. */
       readonly env: Readonly<Record<string, string>>;
       readonly cwd: string | undefined;
     }

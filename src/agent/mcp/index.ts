@@ -2,10 +2,10 @@ import type { Tool, ToolSource } from '../tool.ts';
 import type { McpServerConfig } from './config.ts';
 import { type McpOptions, McpServer } from './server.ts';
 
-/** The MCP servers that a host is configured with: the only door of this folder. */
+/** The configured MCP servers of a host. Public interface of this folder. */
 export class McpServers implements ToolSource {
   readonly servers: readonly McpServer[];
-  /** Whoever exits without a word takes the servers along. */
+  /** Kills the servers when the process exits without `close`. */
   readonly #onExit = () => {
     for (const server of this.servers) server.kill();
   };
@@ -14,7 +14,7 @@ export class McpServers implements ToolSource {
     this.servers = configs.map((config) => new McpServer(config, options));
   }
 
-  /** Returns at once: they connect in the background, and again when they are lost. */
+  /** Returns at once. Servers connect in the background, and reconnect when the connection is lost. */
   start(): void {
     process.once('exit', this.#onExit);
     for (const server of this.servers) server.start();
@@ -24,7 +24,7 @@ export class McpServers implements ToolSource {
     return this.servers.flatMap((server) => server.tools());
   }
 
-  /** Ends what it has started; takes two seconds at most. */
+  /** Ends all servers; takes at most two seconds. */
   async close(): Promise<void> {
     await Promise.all(this.servers.map((server) => server.close()));
     process.off('exit', this.#onExit);

@@ -1,6 +1,6 @@
 import { isRecord, type Json } from '../../util/json.ts';
 
-/** A schema that also asks why, and the way back from what was answered. */
+/** A tool's schema with an `intent` member, and a function that splits arguments into the intent and the tool's own. */
 export interface AskingSchema {
   readonly schema: Json;
   readonly split: (args: Json) => { readonly intent: string; readonly args: Json };
@@ -11,14 +11,14 @@ const intentSchema = {
   description: 'Why this is to be done, in one sentence: a person reads it before it is done.',
 };
 
-/** Members beside which another property does no harm. Anything else may well forbid one. */
+/** Keywords that allow an additional property. Any other keyword may forbid one. */
 const plain = new Set(
   '$schema $id $comment $defs definitions title description examples default type properties required additionalProperties'.split(
     ' ',
   ),
 );
 
-/** Adds the member `intent`, as far as the tool has no such member of its own. */
+/** Adds the member `intent`, unless the tool already has one. */
 export function askingIntent(schema: Json): AskingSchema {
   const { properties, required, ...rest } = schema;
   const own = isRecord(properties) ? properties : {};
@@ -35,7 +35,7 @@ export function askingIntent(schema: Json): AskingSchema {
   return nested(schema);
 }
 
-/** The tool's own arguments as one member. What its references point to stays where they look for it. */
+/** Nests the tool's own schema under `arguments`. Definitions stay at the root, where `$ref` points to. */
 function nested({ $schema, $defs, definitions, ...schema }: Json): AskingSchema {
   return {
     schema: {

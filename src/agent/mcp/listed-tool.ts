@@ -5,13 +5,13 @@ import { pinOf } from './pin.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** A tool as a server lists it, made harmless to look at. */
+/** A tool from a server's list, with cleaned texts. */
 export interface ListedTool {
-  /** As the server has it. */
+  /** The server's own name. */
   readonly name: string;
   readonly description: string;
   readonly inputSchema: Schema;
-  /** What the server says of it, which counts for nothing until a person has pinned it. */
+  /** The server's annotations. They are trusted only for pinned tools. */
   readonly hints: { readonly readOnly: boolean; readonly destructive: boolean };
   readonly pin: string;
 }
@@ -23,7 +23,7 @@ const longestSchema = 65_536;
 const rawTool = z.looseObject({ name: z.string().min(1).max(longestName) });
 const objectSchema = z.looseObject({ type: z.literal('object') });
 
-/** The tool, or why it cannot be used. */
+/** Validates a tool of a server's list; returns the problem when it cannot be used. */
 export function listedTool(raw: unknown): ListedTool | { readonly name: string; readonly problem: string } {
   const named = rawTool.safeParse(raw);
   if (!named.success) return { name: '', problem: `it has no name of 1 to ${longestName} characters` };
@@ -48,7 +48,7 @@ export function listedTool(raw: unknown): ListedTool | { readonly name: string; 
   }
 }
 
-/** As the protocol has the defaults: what says nothing of itself changes something, and for the worse. */
+/** Defaults of the protocol: without annotations a tool is destructive. */
 function hintsOf(annotations: unknown): ListedTool['hints'] {
   const { readOnlyHint, destructiveHint } = (
     typeof annotations === 'object' && annotations !== null ? annotations : {}
@@ -56,12 +56,12 @@ function hintsOf(annotations: unknown): ListedTool['hints'] {
   return { readOnly: readOnlyHint === true, destructive: destructiveHint !== false };
 }
 
-/** Members that hold values rather than schemas: they are left as they are. */
+/** Keywords whose members are values, not schemas; they are not changed. */
 const values = new Set(['const', 'enum', 'default', 'examples', 'required', 'pattern']);
-/** Members whose own members are schemas under names of any kind. */
+/** Keywords whose members are named schemas. */
 const named = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']);
 
-/** A schema whose words for people and models are clean. Its depth was bounded when it was hashed. */
+/** Cleans the titles and descriptions of a schema. Its depth was limited when it was hashed. */
 function cleanSchema(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(cleanSchema);
   return mapMembers(schema, (key, member) => {

@@ -2,17 +2,17 @@ import { z } from 'zod';
 import type { ToolOutput } from '../tool.ts';
 import { cut, oneLine } from './clean-text.ts';
 
-/** Characters that a model gets to read of one answer. */
+/** Maximum characters of one output. */
 const mostCharacters = 65_536;
 
-/** An answer to a call, as loosely as servers write them. */
+/** Result of a tool call. Loose, because servers deviate from the protocol. */
 export const callResult = z.looseObject({
   content: z.array(z.looseObject({ type: z.string() })).optional(),
   structuredContent: z.unknown().optional(),
   isError: z.boolean().optional(),
 });
 
-/** Texts as they are; of images and other bytes only that they were there. */
+/** Output for the model: texts are kept; images and other binary content are replaced by a placeholder. */
 export function outputOf({
   content = [],
   structuredContent,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../../signing/canonical-json.ts';
 
-/** What of a tool a person looks at, and what its hash is over; members that a server leaves out are left out here. */
+/** The members of a tool that a person reviews and that its hash covers; absent members stay absent. */
 export interface PinnedPart {
   readonly name: string;
   readonly description?: unknown;
@@ -10,8 +10,8 @@ export interface PinnedPart {
 }
 
 /**
- * `sha256:` over the RFC 8785 form of a tool's name, description, input schema and annotations.
- * @throws TypeError for what has no such form
+ * `sha256:` digest over the canonical JSON (RFC 8785) of a tool's name, description, input schema and annotations.
+ * @throws TypeError for values without canonical JSON
  */
 export function pinOf({ name, description, inputSchema, annotations }: PinnedPart): string {
   const text = canonicalJson({ name, description, inputSchema, annotations });

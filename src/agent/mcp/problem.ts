@@ -8,12 +8,12 @@ const longest = 300;
 const timedOut: number = ErrorCode.RequestTimeout;
 const cutOff: number = ErrorCode.ConnectionClosed;
 
-/** What went wrong with a server, as a part of a sentence after its name. Nothing of its secrets is in it. */
+/** Describes a server's failure, as a clause to follow its name. Secrets are redacted. */
 export function problemOf(error: unknown, config: McpServerConfig): string {
   return withoutSecrets(oneLine(words(error, config), longest), config);
 }
 
-/** Whether the server itself said that the call failed; else nobody knows what it has done. */
+/** Whether the server itself reported the failure; otherwise it is unknown whether the call was executed. */
 export const isAnswer = (error: unknown): boolean =>
   error instanceof McpError && error.code !== timedOut && error.code !== cutOff;
 
@@ -29,21 +29,21 @@ function words(error: unknown, { timeoutMs }: McpServerConfig): string {
     return `it answered with HTTP status ${error.code}${hint}`;
   }
   if (!(error instanceof Error)) return String(error);
-  // Node's fetch hides what happened behind `fetch failed`.
+  // Node's fetch reports `fetch failed`, with the actual error as its cause.
   const { cause } = error;
   if (cause instanceof Error) {
     const code = 'code' in cause ? String(cause.code) : cause.message;
     return `it cannot be reached (${code})`;
   }
   if (error.name === 'ZodError' || error.name === '$ZodError')
-    return 'it answers in a form that is not that of the protocol';
+    return 'its answer does not follow the protocol';
   return error.message;
 }
 
-/** A server may say again what it was told. */
+/** Redacts configured secrets, which a server may repeat in its errors. */
 function withoutSecrets(text: string, { transport }: McpServerConfig): string {
   const told = Object.values(transport.kind === 'stdio' ? transport.env : transport.headers);
-  // Shorter ones would blot out words.
+  // Shorter values could be ordinary words.
   const secrets = told.flatMap((value) => [value, ...value.split(/\s+/)]).filter(({ length }) => length >= 6);
   return secrets.reduce((clean, secret) => clean.replaceAll(secret, '***'), text);
 }

@@ -7,22 +7,22 @@ import { toolName } from './tool-name.ts';
 import { absentTool, type ServerView, toolOf } from './tools.ts';
 
 export interface McpOptions {
-  /** Of this program: servers are told it. */
+  /** Version of this program, sent to servers. */
   readonly version: string;
   readonly clock: Clock;
-  /** Hears when a server comes, goes, or lists what cannot be used. */
+  /** Called when a server connects, is lost, or lists an unusable tool. */
   readonly onNotice: (message: string) => void;
   readonly timings?: Partial<Timings>;
 }
 
-/** Milliseconds. */
+/** Delays in milliseconds. */
 interface Timings {
-  /** Before the first and at the most before any further try to connect. */
+  /** Delay before the first reconnection, and maximum delay. */
   readonly retryFirst: number;
   readonly retryMost: number;
-  /** Between looks at whether an idle server still answers. */
+  /** Interval at which an idle server is checked. */
   readonly checkEvery: number;
-  /** Between two lists, however often a server says that its list has changed. */
+  /** Minimum time between two lists, however often the server reports a change. */
   readonly listEvery: number;
 }
 const usual: Timings = { retryFirst: 1000, retryMost: 60_000, checkEvery: 30_000, listEvery: 1000 };
@@ -33,7 +33,7 @@ type Phase =
   | { readonly is: 'down'; readonly why: string }
   | { readonly is: 'closed' };
 
-/** One server: connected in the background, again and again, and its tools as they are at the moment. */
+/** One server: keeps a connection in the background, and provides the current tools. */
 export class McpServer implements ToolSource, ServerView {
   readonly config: McpServerConfig;
   readonly #options: McpOptions;
@@ -46,7 +46,7 @@ export class McpServer implements ToolSource, ServerView {
   #calls = 0;
   #timer: NodeJS.Timeout | undefined;
   #listing = false;
-  /** It said that its list has changed before it was up. */
+  /** The server reported a changed list before it was connected. */
   #outdated = false;
   #connecting: Promise<void> | undefined;
   #kill: () => void = () => undefined;
@@ -60,7 +60,7 @@ export class McpServer implements ToolSource, ServerView {
     this.#tools = this.#assembled();
   }
 
-  /** Returns at once. */
+  /** Starts connecting; returns at once. */
   start(): void {
     this.#connecting = this.#connect();
   }
@@ -69,17 +69,17 @@ export class McpServer implements ToolSource, ServerView {
     return this.#tools;
   }
 
-  /** As the server listed them last. */
+  /** Tools of the last list, by the server's name. */
   get listed(): ReadonlyMap<string, ListedTool> {
     return this.#listed;
   }
 
-  /** Tools that it lists and that cannot be offered to anybody, and why. */
+  /** Listed tools that cannot be used, with the problem. */
   get unusable(): ReadonlyMap<string, string> {
     return this.#unusable;
   }
 
-  /** Why nothing of it can be called, or nothing. */
+  /** Why the server cannot be called now; undefined when it can. */
   get down(): string | undefined {
     switch (this.#phase.is) {
       case 'up':
@@ -93,7 +93,7 @@ export class McpServer implements ToolSource, ServerView {
     }
   }
 
-  /** Resolves when it is known whether the first try to connect went well. */
+  /** Resolves when the first attempt to connect has succeeded or failed. */
   get settled(): Promise<void> {
     return this.#settled.promise;
   }
@@ -120,12 +120,12 @@ export class McpServer implements ToolSource, ServerView {
       );
     } finally {
       this.#calls--;
-      // Whoever does not answer a call may still be there, or not.
+      // The server did not answer this call; check whether it is still alive.
       if (!answered) void this.#check(phase.client);
     }
   }
 
-  /** In order; takes two seconds at most. */
+  /** Ends the server in order; takes at most two seconds. */
   async close(): Promise<void> {
     const phase = this.#phase;
     this.#phase = { is: 'closed' };
@@ -136,7 +136,7 @@ export class McpServer implements ToolSource, ServerView {
     this.#settled.resolve();
   }
 
-  /** For the end of the process: at once. */
+  /** Kills the server at once, when the process exits. */
   kill(): void {
     this.#kill();
   }
@@ -145,7 +145,7 @@ export class McpServer implements ToolSource, ServerView {
     this.#tries++;
     let client: McpClient | undefined;
     try {
-      // The protocol's code is read only where a server is configured.
+      // The SDK is loaded only when a server is configured.
       const { openClient } = await import('./client.ts');
       client = await openClient(this.config, {
         version: this.#options.version,
@@ -175,13 +175,13 @@ export class McpServer implements ToolSource, ServerView {
     if (this.#outdated) this.#relist();
   }
 
-  /** What it said last stays, with the reason why it cannot be called. */
+  /** The last list stays, and its tools become unavailable. */
   async #lost(error: unknown): Promise<void> {
     const { problemOf } = await import('./problem.ts');
     if (this.#isClosed()) return;
     const why = problemOf(error, this.config);
     const phase = this.#phase;
-    // One that was up for long begins its tries anew.
+    // A server that was up for long starts again with the shortest delay.
     if (phase.is === 'up' && this.#options.clock.monotonic() - phase.since > this.#timings.retryMost)
       this.#tries = 1;
     const wait = Math.min(
@@ -189,7 +189,7 @@ export class McpServer implements ToolSource, ServerView {
       this.#timings.retryFirst * 2 ** Math.min(this.#tries - 1, 20),
     );
     if (phase.is !== 'down' || phase.why !== why)
-      this.#options.onNotice(`MCP server '${this.config.name}': ${why}; it is tried again`);
+      this.#options.onNotice(`MCP server '${this.config.name}': ${why}; retrying`);
     this.#phase = { is: 'down', why };
     this.#settled.resolve();
     clearTimeout(this.#timer);
@@ -199,14 +199,14 @@ export class McpServer implements ToolSource, ServerView {
   #watch(client: McpClient): void {
     clearTimeout(this.#timer);
     const look = async () => {
-      // Not every server says when its tools become others. One that works on a call may well answer nothing meanwhile.
+      // Not every server reports changed tools. A server that works on a call may not answer meanwhile.
       if (this.#calls === 0) await this.refresh();
       if (this.#isAt(client)) this.#watch(client);
     };
     this.#timer = setTimeout(() => void look(), this.#timings.checkEvery).unref();
   }
 
-  /** Lists the tools as they are right now; a server that cannot be asked is lost. */
+  /** Lists the tools again; a server that does not answer is lost. */
   async refresh(): Promise<void> {
     const phase = this.#phase;
     if (phase.is !== 'up') return;
@@ -222,13 +222,13 @@ export class McpServer implements ToolSource, ServerView {
     if (this.#isAt(client) && this.#calls === 0) await client.check();
   }
 
-  /** One list at a time, however often the server says that it has changed. */
+  /** Lists again, at most one request at a time. */
   #relist(): void {
     this.#outdated = true;
     if (this.#phase.is !== 'up' || this.#listing) return;
     this.#listing = true;
     const list = () => {
-      // What changes from here on asks for another list.
+      // A later change requests another list.
       this.#listing = false;
       this.#outdated = false;
       void this.refresh();
@@ -257,7 +257,7 @@ export class McpServer implements ToolSource, ServerView {
     this.#tools = this.#assembled();
   }
 
-  /** Those that are listed, and those that are pinned but not listed. */
+  /** Listed tools, and pinned tools that are not listed. */
   #assembled(): readonly Tool[] {
     const absent = [...this.config.pins].filter(([name]) => !this.#listed.has(name));
     return [

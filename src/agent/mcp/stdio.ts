@@ -7,16 +7,16 @@ import { oneLine } from './clean-text.ts';
 import type { McpTransport } from './config.ts';
 import { longestMessage, tooLong, WireError } from './wire.ts';
 
-/** Bytes that are no messages, between two that are: servers do print a greeting, but no more. */
+/** Bytes of invalid output between two messages. Some servers print a greeting. */
 const mostGarbage = 65_536;
-/** What may wait for a server that does not read. */
+/** Bytes that may be buffered for a server that does not read. */
 const mostUnread = 4 * longestMessage;
 const stderrKept = 2048;
 const graceMs = 500;
 
 /**
- * A server as a child process. The transport of the SDK leaves behind what a server has started itself (`npx` and
- * shells do), and takes whatever is printed: this one ends the whole process group, and gives up what floods.
+ * Transport to a server that runs as a child process. Unlike the SDK's transport it ends the whole process group (`npx`
+ * and shells start further processes), and limits the server's output.
  */
 export class ChildTransport implements Transport {
   onclose?: () => void;
@@ -25,7 +25,7 @@ export class ChildTransport implements Transport {
   readonly #server: Extract<McpTransport, { kind: 'stdio' }>;
   #child: ChildProcessByStdio<Writable, Readable, Readable> | undefined;
   #ended: Promise<void> = Promise.resolve();
-  /** Of the line that is not whole yet. */
+  /** Chunks of the incomplete line. */
   #line: Buffer[] = [];
   #lineBytes = 0;
   #garbage = 0;
@@ -42,7 +42,7 @@ export class ChildTransport implements Transport {
       env: { ...inherited, ...env },
       cwd,
       stdio: ['pipe', 'pipe', 'pipe'],
-      // Its own process group, which `kill` can end as a whole.
+      // Its own process group, so that `kill` ends all of it.
       detached: process.platform !== 'win32',
       windowsHide: true,
     });
@@ -54,7 +54,7 @@ export class ChildTransport implements Transport {
     });
     this.#ended = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
-        // What it has left behind must not hold its pipes open, and the number is free for others from now on.
+        // Remaining processes of the group must not hold the pipes open. From now on the pid may be reused.
         this.kill();
         this.#child = undefined;
         void this.#drained(child).then(() => {
@@ -78,7 +78,7 @@ export class ChildTransport implements Transport {
     return Promise.resolve();
   }
 
-  /** In order: its input ends, then it is asked to end, then it is made to. */
+  /** Closes its input, then sends SIGTERM, then SIGKILL. */
   async close(): Promise<void> {
     const child = this.#child;
     if (child?.pid === undefined) return;
@@ -90,7 +90,7 @@ export class ChildTransport implements Transport {
     await within(graceMs, this.#ended);
   }
 
-  /** At once, with all that it has started. */
+  /** Signals the whole process group at once. */
   kill(signal: 'SIGTERM' | 'SIGKILL' = 'SIGKILL'): void {
     const child = this.#child;
     if (child?.pid === undefined) return;
@@ -98,11 +98,11 @@ export class ChildTransport implements Transport {
       if (process.platform === 'win32') child.kill(signal);
       else process.kill(-child.pid, signal);
     } catch {
-      // Nobody of the group is left.
+      // The group has no process left.
     }
   }
 
-  /** What it printed last is read, unless somebody who left its group still holds the pipes. */
+  /** Waits until the output is read, unless a process outside of the group holds the pipes open. */
   #drained(child: ChildProcess): Promise<unknown> {
     return within(graceMs, new Promise((resolve) => child.once('close', resolve)));
   }
@@ -134,7 +134,7 @@ export class ChildTransport implements Transport {
     } catch {
       this.#garbage += line.length + 1;
       if (this.#garbage > mostGarbage)
-        this.#giveUp(new WireError('it prints what is no message of the protocol to its standard output'));
+        this.#giveUp(new WireError('it prints text that is not a protocol message to its standard output'));
       return;
     }
     this.#garbage = 0;
@@ -147,7 +147,7 @@ export class ChildTransport implements Transport {
     this.kill();
   }
 
-  /** The first reason counts. */
+  /** Only the first error counts. */
   #fail(error: Error): void {
     if (this.#gone) return;
     this.#gone = error;
@@ -160,12 +160,12 @@ export class ChildTransport implements Transport {
   }
 }
 
-/** Whether it came in time. */
+/** Whether the promise settled in time. */
 const within = async (ms: number, work: Promise<unknown>): Promise<boolean> =>
   (await raceTimeout(work, ms)) !== 'late';
 
 function startProblem(program: string, cwd: string | undefined, error: NodeJS.ErrnoException): string {
-  // Node says ENOENT of the program also where it is the folder that is not there.
+  // Node reports ENOENT for the program even when the folder is missing.
   if (error.code === 'ENOENT')
     return `there is no program ${program}${cwd === undefined ? '' : `, or no folder ${cwd}`}`;
   if (error.code === 'EACCES') return `${program} may not be run; check its mode`;

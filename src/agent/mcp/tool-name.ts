@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 const longest = 64;
 
 /**
- * What agents call a tool of a server: `mcp_SERVER_TOOL` of letters, digits, `_` and `-`, at most 64 of them. Where the
- * server's own name does not survive that, a piece of its hash keeps it apart from others. Names of servers have no `_`.
+ * Name of a server's tool for agents: `mcp_SERVER_TOOL`, at most 64 letters, digits, `_` and `-`. If the server's own
+ * name has to be changed for that, a part of its hash keeps the name unique. Server names contain no `_`.
  */
 export function toolName(server: string, tool: string): string {
   const prefix = `mcp_${server}_`;

@@ -7,17 +7,17 @@ import { askingIntent } from './intent.ts';
 import type { ListedTool } from './listed-tool.ts';
 import { toolName } from './tool-name.ts';
 
-/** What a tool needs of its server. */
+/** The part of a server that its tools need. */
 export interface ServerView {
   readonly config: McpServerConfig;
   readonly listed: ReadonlyMap<string, ListedTool>;
   readonly down: string | undefined;
-  /** Lists the tools anew. */
+  /** Lists the tools again. */
   refresh(): Promise<void>;
   call(name: string, args: Readonly<Record<string, unknown>>, signal: AbortSignal): Promise<ToolOutput>;
 }
 
-/** A staged call: everything that is shown to whoever approves it, and the tool as it was then. */
+/** Payload of a staged call: everything that the approving person sees, and the hash of the tool at that time. */
 const stagedCall = z.object({
   server: z.string(),
   tool: z.string(),
@@ -25,11 +25,11 @@ const stagedCall = z.object({
   pin: z.string(),
 });
 
-/** Nobody reads more than this before saying yes. */
+/** Characters that a person can be expected to read before approving. */
 const mostShown = 65_536;
 const mostIntent = 500;
 
-/** A listed tool: what it says of itself counts where it is pinned as it is. */
+/** Creates the tool of a listed tool. Its annotations are trusted only when it is pinned unchanged. */
 export function toolOf(listed: ListedTool, server: ServerView): Tool {
   const pinned = server.config.pins.get(listed.name);
   return pinned === listed.pin && listed.hints.readOnly
@@ -37,7 +37,7 @@ export function toolOf(listed: ListedTool, server: ServerView): Tool {
     : changeTool(listed, server, pinned);
 }
 
-/** One that is pinned, and that the server does not list at the moment. */
+/** Placeholder of a pinned tool that the server does not list now. */
 export function absentTool(name: string, pin: string, server: ServerView): Tool {
   const nothing: ListedTool = {
     name,
@@ -102,7 +102,7 @@ function changeTool(listed: ListedTool, server: ServerView, pinned: string | und
     },
     async apply(payload, signal) {
       const staged = stagedCall.parse(payload);
-      // It may have been staged long ago, and servers need not say that a tool has changed.
+      // The call may have been staged long ago, and servers need not report a changed tool.
       await server.refresh();
       signal.throwIfAborted();
       if (server.down !== undefined)
@@ -120,8 +120,8 @@ function changeTool(listed: ListedTool, server: ServerView, pinned: string | und
 }
 
 /**
- * Why a tool cannot be called as somebody has seen it, or nothing.
- * @param seen its hash then
+ * Why a tool cannot be called in the form that was seen; undefined when it can.
+ * @param seen hash of the tool at that time
  */
 function whyNot(name: string, seen: string, server: ServerView): string | undefined {
   const { config, listed, down } = server;
@@ -143,6 +143,6 @@ const downText = ({ config, down }: ServerView): string =>
   `The MCP server '${config.name}' cannot be used at the moment: ${down}.`;
 
 const unpinned = (name: string, pin: string, server: string): string =>
-  `Not pinned, so that what it says of itself is not trusted. Look at it with 'mcp show ${server}'; to pin it, add ${JSON.stringify(name)} = "${pin}" to [mcp.${server}.pins].`;
+  `Not pinned, so its annotations are not trusted. Review it with 'mcp show ${server}'; to pin it, add ${JSON.stringify(name)} = "${pin}" to [mcp.${server}.pins].`;
 
 const refusal = (output: string): ToolOutput => ({ ok: false, output, truncated: false });

@@ -1,9 +1,9 @@
-/** Bytes of one message of a server. */
+/** Maximum bytes of one message of a server. */
 export const longestMessage = 8 * 1024 * 1024;
 const mostMessages = 2000;
 const windowMs = 1000;
 
-/** The connection to a server is of no use any more; the message says what the server did. */
+/** The connection to a server must be dropped; the message says what the server did. */
 export class WireError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -15,8 +15,8 @@ export const tooLong = (): WireError =>
   new WireError(`it sent a message of more than ${longestMessage} bytes`);
 
 /**
- * Counts messages; true as soon as there are more within a second than any honest server sends.
- * @param now in milliseconds, never backwards
+ * Rate limit for messages of a server. The returned function counts one message, and returns true above the limit.
+ * @param now monotonic time in milliseconds
  */
 export function floodGuard(now: () => number): () => boolean {
   let since = now();
@@ -34,8 +34,8 @@ export function floodGuard(now: () => number): () => boolean {
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /**
- * `fetch` whose bodies fail where a message in them gets too long; a stream of events may go on for ever.
- * @param onTooLong hears of it, too: the SDK would go on waiting for the answer
+ * `fetch` whose response bodies fail when a message is too long. Event streams may be endless.
+ * @param onTooLong called with that error, because the SDK would keep waiting for the answer
  */
 export const limitedFetch =
   (onTooLong: (error: WireError) => void): Fetch =>
@@ -46,12 +46,12 @@ export const limitedFetch =
     const limited = response.body.pipeThrough(limit(events, onTooLong));
     const { status, statusText, headers } = response;
     const wrapped = new Response(limited, { status, statusText, headers });
-    // The SDK looks at where a redirect has led.
+    // The SDK reads the final address of a redirect.
     Object.defineProperty(wrapped, 'url', { value: response.url });
     return wrapped;
   };
 
-/** @param events whether an empty line ends what is counted */
+/** @param events whether the body is an event stream, in which an empty line ends a message */
 function limit(
   events: boolean,
   onTooLong: (error: WireError) => void,

@@ -1,7 +1,7 @@
 import type { Store } from '../../store/index.ts';
 import type { Act } from '../shapes/act.ts';
 
-/** Who did what, and when: read only, since acts are written in the transactions that they are about. */
+/** Reads the action journal. Acts are written in the transactions that they describe. */
 export class ActJournal {
   readonly #store: Store;
 
@@ -9,7 +9,7 @@ export class ActJournal {
     this.#store = store;
   }
 
-  /** In their order: those after a place, or without one the newest. */
+  /** Acts in order: those after a `seq`, or the newest ones. */
   async list(limit: number, after?: number): Promise<Act[]> {
     const rows = await this.#store.read((db) => {
       const all = db.selectFrom('acts').selectAll().limit(limit);

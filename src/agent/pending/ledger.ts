@@ -4,22 +4,22 @@ import type { Signals } from '../services.ts';
 import { tooManyStaged } from './refusals.ts';
 import type { PendingRow, PendingState } from './rows.ts';
 
-/** Who decided, on which host, and when. */
+/** Who decided on a change, when, and which host applies it. */
 interface Claim {
   readonly decided_at: string;
   readonly decided_by: string;
   readonly applier: string;
 }
 
-/** How the application of a change ended. */
+/** Outcome of applying a change. */
 export interface Settlement {
-  /** `staged`: nothing was done, and it may be decided again. */
+  /** `staged`: nothing was done, and it can be decided again. */
   readonly state: 'applied' | 'staged' | 'failed';
-  /** Of what was done, or why it failed. */
+  /** Output of the change, or why it failed. */
   readonly output?: ToolOutput;
-  /** Why it was not applied: a stable code. */
+  /** Stable code of the reason why it was not applied. */
   readonly reason?: string;
-  /** Nobody saw how it ended: it was looked up afterwards. */
+  /** The outcome was determined after a crash. */
   readonly recovered?: true;
 }
 
@@ -47,8 +47,8 @@ interface LedgerOptions {
 }
 
 /**
- * The rows of pending changes and the acts about them, one transaction each. Every move names the state that it moves
- * from, so that of several who decide at once, in one process or in many, one does.
+ * Stores pending changes and journals the acts on them, each in one transaction. Every transition names its source
+ * state, so that only one of several concurrent decisions succeeds, in one process or in many.
  */
 export class PendingLedger {
   readonly #store: Store;
@@ -62,8 +62,8 @@ export class PendingLedger {
   }
 
   /**
-   * A row, with who decided on it already where the grants did.
-   * @param most of one task or run that may wait for a person at a time
+   * Inserts a change: staged, or already claimed when the grants approve it automatically.
+   * @param maxStaged maximum staged changes of one task or run
    * @throws AgentError too_many
    */
   async add(
@@ -96,8 +96,8 @@ export class PendingLedger {
   }
 
   /**
-   * Gives a staged change to this host to apply; one who comes too late finds it in another state.
-   * @returns the row as it is then, and whether it was given
+   * Claims a staged change for this host to apply.
+   * @returns the row after the attempt, and whether the claim succeeded
    */
   async claim(id: string, by: string): Promise<{ row: PendingRow | undefined; claimed: boolean }> {
     return await this.#store.transaction(async (tx) => {
@@ -106,7 +106,7 @@ export class PendingLedger {
     });
   }
 
-  /** Ends the application of a change that this host claimed. @returns false where it was ended already */
+  /** Stores the outcome of a change that this host claimed. @returns false when it is already stored */
   async settle(row: PendingRow, { state, output, reason, recovered }: Settlement): Promise<boolean> {
     return await this.#store.transaction(async (tx) => {
       const undone = { applier: null, decided_at: null, decided_by: null };
@@ -125,7 +125,7 @@ export class PendingLedger {
     });
   }
 
-  /** Decides a staged change without applying anything: a question that is answered, or a change that is not wanted. */
+  /** Decides a staged change without applying a tool: answers a question, or discards a change. */
   async decide(
     id: string,
     state: 'applied' | 'discarded',
@@ -148,14 +148,14 @@ export class PendingLedger {
     });
   }
 
-  /** Journals a decision that came to nothing. */
+  /** Journals a refused decision. */
   async refuse(row: PendingRow, verb: 'approve' | 'discard', by: string, reason: string): Promise<void> {
     await this.#store.transaction((tx) =>
       this.#store.act(tx, { verb, target: row.id, by, outcome: 'refused', reason }),
     );
   }
 
-  /** Ends what waited too long. @returns how many */
+  /** Expires overdue changes. @returns how many */
   async expire(): Promise<number> {
     const due = await this.#store.read((db) =>
       db
@@ -171,7 +171,7 @@ export class PendingLedger {
     return await this.#store.transaction(async (tx) => {
       const decided_at = this.#store.time();
       const expired: string[] = [];
-      // Row after row in one order, then the acts: hosts that do so at once wait for each other, and never in a circle.
+      // Rows in a fixed order, then acts, so that hosts that do this at the same time cannot deadlock.
       for (const { id } of due) {
         const { numUpdatedRows } = await tx
           .updateTable('pending')
@@ -188,7 +188,7 @@ export class PendingLedger {
     });
   }
 
-  /** What this host was applying when it ended. */
+  /** Changes that this host was applying when it ended. */
   async interrupted(): Promise<PendingRow[]> {
     return await this.#store.read((db) =>
       db
@@ -207,7 +207,7 @@ export class PendingLedger {
 
   async #move(tx: Tx, id: string, from: PendingState, to: Partial<PendingRow>): Promise<boolean> {
     let update = tx.updateTable('pending').set(to).where('id', '=', id).where('state', '=', from);
-    // Of an application, only the host that claimed it tells the end.
+    // Only the host that claimed a change may store its outcome.
     if (from === 'applying') update = update.where('applier', '=', this.#store.endpointId);
     else update = update.where('expires_at', '>', this.#store.time());
     const { numUpdatedRows } = await update.executeTakeFirst();
@@ -235,7 +235,7 @@ interface ActWords {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** Of one transaction. */
+/** Changes that expire in one transaction. */
 const expiredAtOnce = 500;
 
 const verbOf = (row: PendingRow) => {
@@ -243,14 +243,14 @@ const verbOf = (row: PendingRow) => {
   return isAutoApproved(row) ? 'auto_approve' : 'approve';
 };
 
-/** By the grants of its agent, and so by no person. */
+/** Whether the grants of the agent approved the change, not a person. */
 export const isAutoApproved = ({ decided_by }: Pick<PendingRow, 'decided_by'>) =>
   decided_by?.startsWith('agent:') ?? false;
 
 const one = (db: Db, id: string) =>
   db.selectFrom('pending').selectAll().where('id', '=', id).executeTakeFirst();
 
-/** How many of the same task or run wait for a person. */
+/** Number of staged changes of the same task or run. */
 async function waiting(tx: Tx, { task_id = null, run_id = null }: NewRow): Promise<number> {
   if (task_id === null && run_id === null) return 0;
   const staged = tx.selectFrom('pending').where('state', '=', 'staged');

@@ -3,13 +3,13 @@ import type { Db } from '../../store/index.ts';
 import type { PendingChange } from '../shapes/pending-change.ts';
 import { asChange } from './rows.ts';
 
-/** Characters of one diff, and of all diffs of a list. */
+/** Maximum characters of one diff, and of all diffs of a list. */
 const longestDiff = 256 * 1024;
 const allDiffs = 4 * 1024 * 1024;
 
 /**
- * The staged changes, oldest first. Long diffs are cut, and say so: what approving applies is always the whole. Only
- * what is shown is read, however much is staged, and nothing is written: a full disk keeps nobody from looking.
+ * Lists the staged changes, oldest first. Long diffs are cut and marked as cut; approving always applies the complete
+ * change. Only the shown parts are read, and nothing is written, so that it works on a full disk.
  */
 export async function stagedChanges(db: Db, now: string): Promise<PendingChange[]> {
   const rows = await db
@@ -33,7 +33,7 @@ export async function stagedChanges(db: Db, now: string): Promise<PendingChange[
   });
 }
 
-/** How many are staged. */
+/** Number of staged changes. */
 export async function countStaged(db: Db, now: string): Promise<number> {
   const { count } = await db
     .selectFrom('pending')
@@ -56,7 +56,7 @@ async function beginnings(db: Db, last: number): Promise<Map<string, string>> {
   return new Map(rows.map(({ id, beginning }) => [id, beginning]));
 }
 
-/** Whole lines of it; `whole` is counted in characters. */
+/** Cuts a diff at a line end, and marks it. @param length characters of the complete diff */
 function cut(id: string, beginning: string, whole: number): string {
   const lines = beginning.slice(0, beginning.lastIndexOf('\n') + 1);
   return `${lines}\\ The rest is not shown here (${whole} characters in all); GET /agent/v1/pending/${id} shows it, and approving applies it.\n`;

@@ -4,8 +4,8 @@ import { open } from 'node:fs/promises';
 import type { PendingRow } from './rows.ts';
 
 /**
- * What became of a change of a file, as far as its path shows: for tools that cannot tell themselves, or are gone. A
- * file that holds its base was not changed; one that was to go and is gone was deleted.
+ * Determines from the disk whether a file change was applied, for tools that cannot verify it or no longer exist. A
+ * file that still has its base hash was not changed; a file to delete that is gone was deleted.
  */
 export async function onDisk({
   kind,
@@ -21,7 +21,7 @@ export async function onDisk({
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
-/** As `base_hash` has it; nothing where it cannot be read, or a link or a pipe took its place. */
+/** Hash in the format of `base_hash`; undefined when the path is unreadable or not a regular file. */
 async function hashOf(path: string): Promise<string | undefined> {
   try {
     const file = await open(path, O_RDONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0));

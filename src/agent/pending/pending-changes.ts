@@ -17,25 +17,25 @@ interface PendingChangesOptions {
   readonly signals: Signals;
   readonly tools: Pick<Toolbox, 'find'>;
   readonly clock: Clock;
-  /** Aborted when the host stops: what is being applied then is told to stop. */
+  /** Aborted when the host stops; it also aborts changes that are being applied. */
   readonly stopping: AbortSignal;
   /** How long a person has to decide; default 7 days. */
   readonly lifetimeMs?: number;
-  /** How often the database is asked what other hosts decided; default 2 s. */
+  /** How often the database is polled for decisions on other hosts; default 2 s. */
   readonly pollMs?: number;
 }
 
 const day = 24 * 60 * 60 * 1000;
 /** How long an approval waits for another host that is applying the same change. */
 const mostWaitMs = 30_000;
-/** Of one task or run, at a time: whoever decides has to read them, and all of each is stored. */
+/** Maximum staged changes of one task or run, because a person has to read them and all of them are stored. */
 const mostStaged = 100;
 
-/** The host's own questions; approving one changes nothing but its answer. */
+/** Questions of the host itself, with their risk. Approving one applies no tool. */
 const questions = { approval_gate: 'low', rerun_step: 'high' } as const;
 const isQuestion = (tool: string) => Object.hasOwn(questions, tool);
 
-/** Changes that wait for a person. What is decided, and by whom, is in the database before anybody is told. */
+/** Pending changes: staging, approval and application. A decision is stored before anyone is notified. */
 export class PendingChanges implements Changes {
   readonly #store: Store;
   readonly #tools: Pick<Toolbox, 'find'>;
@@ -60,15 +60,15 @@ export class PendingChanges implements Changes {
   }
 
   /**
-   * At the start of the host, before anything else: decides what a crash left in the middle. And every minute or so:
-   * records what could not be recorded, and ends what waited too long.
+   * Resolves interrupted applications, stores outcomes that could not be stored before, and expires overdue changes.
+   * Runs when the host starts, before anything else, and then about every minute.
    */
   async sweep(): Promise<void> {
     for (const row of await this.#ledger.interrupted()) if (this.#isAbandoned(row)) await this.#resolve(row);
     await this.#expire();
   }
 
-  /** When all that is being applied has ended and is recorded. */
+  /** Resolves when all running applications have ended and their outcomes are stored. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#applying.values());
   }
@@ -98,12 +98,12 @@ export class PendingChanges implements Changes {
     return await this.#store.read((db) => stagedChanges(db, this.#store.time()));
   }
 
-  /** How many `list` would give. */
+  /** Number of changes that `list` returns. */
   async count(): Promise<number> {
     return await this.#store.read((db) => countStaged(db, this.#store.time()));
   }
 
-  /** In any state. @throws AgentError not_found */
+  /** A change in any state. @throws AgentError not_found */
   async get(id: string): Promise<PendingChangeDetail> {
     const row = await this.#ledger.find(id);
     if (!row) throw noSuchChange(id);
@@ -120,7 +120,7 @@ export class PendingChanges implements Changes {
         const ending = await unlessAborted(this.#decideAndApply(row, by), signal);
         if (ending?.error) throw ending.error;
       } else if (row.state === 'applying' && this.#clock.monotonic() - begun < mostWaitMs) {
-        // Another host applies it, or this one does: whoever asks gets to know the same end.
+        // It is being applied, here or on another host: wait for that outcome.
         const here = this.#applying.get(id);
         const ending = here && (await unlessAborted(here, signal));
         if (ending?.error) throw ending.error;
@@ -160,13 +160,13 @@ export class PendingChanges implements Changes {
         ? undefined
         : { state, ...(output ? { output } : {}) };
     } catch (error) {
-      // Whoever waits for days outlives a database that is away for a moment.
+      // The wait may take days and must survive a temporary database failure.
       if (error instanceof StoreError) return undefined;
       throw error;
     }
   }
 
-  /** The row as it counts now: what is overdue has expired, what a lost host of ours left in the middle is resolved. */
+  /** The current row, after expiring it if it is overdue and resolving it if its application was interrupted. */
   async #current(id: string): Promise<PendingRow> {
     for (;;) {
       const row = await this.#ledger.find(id);
@@ -181,12 +181,12 @@ export class PendingChanges implements Changes {
     return state === 'staged' && expires_at <= this.#store.time();
   }
 
-  /** Left in the middle by this host, in this life or the one before. */
+  /** Whether this host, in this or a previous process, left the application of the change unfinished. */
   #isAbandoned({ id, state, applier }: PendingRow): boolean {
     return state === 'applying' && applier === this.#store.endpointId && !this.#applying.has(id);
   }
 
-  /** @returns nothing where somebody else was faster */
+  /** @returns undefined when another decision came first */
   async #decideAndApply(row: PendingRow, by: string): Promise<Ending | undefined> {
     const { id } = row;
     if (isQuestion(row.tool)) {
@@ -195,7 +195,7 @@ export class PendingChanges implements Changes {
       if (decided) this.#tell();
       return undefined;
     }
-    // Its paths and servers are those of the host that staged it.
+    // Paths and MCP servers belong to the host that staged the change.
     if (row.endpoint_id !== this.#store.endpointId) {
       const error = stagedElsewhere(id, row.endpoint_id);
       await this.#ledger.refuse(row, 'approve', by, error.code);
@@ -227,7 +227,7 @@ export class PendingChanges implements Changes {
   }
 
   async #record(row: PendingRow, ending: Ending): Promise<Ending> {
-    // Nobody asked a person about what the grants allow, and nobody waits for it any more.
+    // An automatically approved change cannot go back to a person, so it has failed.
     const { error: _, ...told } = ending;
     const final: Ending =
       ending.state === 'staged' && isAutoApproved(row) ? { ...told, state: 'failed' } : ending;

@@ -5,10 +5,10 @@ import type { Ending } from './applying.ts';
 import type { PendingLedger } from './ledger.ts';
 import type { PendingRow } from './rows.ts';
 
-/** In ms, between tries to record what was already done. */
+/** Delays between attempts to store an outcome, in ms. */
 const waits = [100, 400, 1500];
 
-/** Writes down how applications ended, and keeps in mind what the database did not take. */
+/** Stores outcomes of changes, and keeps those in memory that the database did not accept. */
 export class Recorder {
   readonly #ledger: PendingLedger;
   readonly #unrecorded = new Map<string, { row: PendingRow; ending: Ending }>();
@@ -17,7 +17,7 @@ export class Recorder {
     this.#ledger = ledger;
   }
 
-  /** @throws AgentError `unavailable`, `not_recorded`: it ended so, but the database does not say it yet */
+  /** @throws AgentError `unavailable`, `not_recorded`: the change has ended, but its outcome is not stored yet */
   async record(row: PendingRow, ending: Ending): Promise<void> {
     this.#unrecorded.set(row.id, { row, ending });
     for (const wait of [...waits, undefined]) {
@@ -40,6 +40,6 @@ export class Recorder {
 
 function notRecorded({ id }: PendingRow, { state }: Ending, cause: StoreError): AgentError {
   const ended = { applied: 'was applied', staged: 'was not applied', failed: 'failed' }[state];
-  const message = `${id} ${ended}, but that could not be recorded: ${cause.message}. It will be, as soon as the database takes it.`;
+  const message = `${id} ${ended}, but that could not be recorded: ${cause.message}. It will be recorded when the database accepts it.`;
   return new AgentError('unavailable', 'not_recorded', message, { cause });
 }

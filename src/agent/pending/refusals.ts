@@ -4,7 +4,7 @@ import type { PendingRow } from './rows.ts';
 export const noSuchChange = (id: string) =>
   new AgentError('not_found', 'not_found', `There is no pending change '${id.slice(0, 80)}'.`);
 
-/** Told to the model. */
+/** The message is sent to the model. */
 export const tooManyStaged = (most: number) =>
   new AgentError(
     'too_many',
@@ -12,7 +12,7 @@ export const tooManyStaged = (most: number) =>
     `Nothing was staged: ${most} changes of yours wait for a person already, and no more are taken until some are decided.`,
   );
 
-/** Why what is decided, or being decided, cannot be decided otherwise. */
+/** Why a change that is decided or being applied cannot be decided differently. */
 export function decidedOtherwise({ id, state, decided_at, decided_by, applier }: PendingRow): AgentError {
   const by = decided_by === null ? '' : ` by '${decided_by}'`;
   const when = decided_at === null ? '' : ` at ${decided_at}`;

@@ -6,7 +6,7 @@ import type { ToolOutput } from '../tool.ts';
 export type PendingRow = Selectable<Tables['pending']>;
 export type PendingState = PendingRow['state'];
 
-/** What a person is shown; `payload` is the tool's own, and nobody else's. */
+/** The public form of a row. `payload` is private to the tool. */
 export function asChange(row: Omit<PendingRow, 'payload'>): PendingChange {
   const { id, kind, tool, agent, intent, summary, risk, created_at, expires_at } = row;
   const optional = without({
@@ -29,7 +29,7 @@ export function asDetail(row: Omit<PendingRow, 'payload'>): PendingChangeDetail 
 export const outputOf = ({ output }: Pick<PendingRow, 'output'>): ToolOutput | undefined =>
   output === null ? undefined : (JSON.parse(output) as ToolOutput);
 
-/** What a failure left to read. */
+/** Output of a failed change. */
 export const failure = (why: string): ToolOutput => ({ ok: false, output: why, truncated: false });
 
 function without<Row extends Record<string, string | null>>(row: Row) {

@@ -6,10 +6,12 @@ import type { Receipts } from '../services.ts';
 import type { ReceiptBody, WorkReceipt } from '../shapes/receipt.ts';
 import { chainStart, receiptDigest } from './digest.ts';
 
-/** What a host counts its receipts under, among the counters. */
+/** Name of the counter of a host's receipts. */
 export const chainCounter = (endpointId: string): string => `receipt:${endpointId}`;
 
-/** The receipts of this host: each holds the digest of the one before, and is signed with the host's key. */
+/**
+ * The receipt chain of this host: each receipt holds the digest of the previous one and is signed with the host's key.
+ */
 export class ReceiptChain implements Receipts {
   readonly #store: Store;
   readonly #key: SigningKey;
@@ -68,11 +70,11 @@ export class ReceiptChain implements Receipts {
     throw new AgentError(
       'not_found',
       'no_receipt',
-      'There is no receipt of this session: it has not ended, or there was none.',
+      'This session has no receipt: it has not ended, or it does not exist.',
     );
   }
 
-  /** Of this host, newest first. */
+  /** Receipts of this host, newest first. */
   async newest(limit: number): Promise<WorkReceipt[]> {
     const { endpointId } = this.#store;
     const rows = await this.#store.read((db) =>
@@ -87,7 +89,7 @@ export class ReceiptChain implements Receipts {
     return rows.map(({ receipt }) => JSON.parse(receipt) as WorkReceipt);
   }
 
-  /** Whoever ends something at the same time waits here until this transaction is over. */
+  /** The next `seq`. Locks the counter row, so concurrent transactions wait here for each other. */
   async #next(tx: Tx): Promise<number> {
     const name = chainCounter(this.#store.endpointId);
     await tx
@@ -105,7 +107,7 @@ export class ReceiptChain implements Receipts {
   }
 }
 
-/** Half a surrogate pair has no canonical JSON; what clients claim may hold one. */
+/** Replaces lone surrogates in texts of clients, because they have no canonical JSON. */
 const wellFormed = (body: object): object =>
   Object.fromEntries(
     Object.entries(body)

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../../signing/canonical-json.ts';
 
-/** What the first receipt of a chain has as the digest before it. */
+/** `prev_digest` of the first receipt of a chain. */
 export const chainStart = `sha256:${'0'.repeat(64)}`;
 
 /**
- * `sha256:` over the canonical JSON of all members but `digest` and `signature`; unknown ones count too.
- * Throws `TypeError` for what has no canonical JSON.
+ * `sha256:` digest over the canonical JSON of all members, unknown ones included, but `digest` and `signature`.
+ * Throws `TypeError` for values without canonical JSON.
  */
 export function receiptDigest(receipt: object): string {
   const { digest: _, signature: __, ...signed } = receipt as { digest?: unknown; signature?: unknown };

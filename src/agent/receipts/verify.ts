@@ -8,21 +8,21 @@ import { chainStart, receiptDigest } from './digest.ts';
 
 export interface ChainVerdict {
   readonly ok: boolean;
-  /** Those that are in order, from the first one on. */
+  /** Number of valid receipts, from the first one on. */
   readonly receipts: number;
-  /** The place of the first one that is not. */
+  /** `seq` of the first invalid receipt. */
   readonly first_bad?: number;
   readonly reason?: string;
 }
 
-/** Rows that are read at a time. */
+/** Rows that are fetched at a time. */
 const batch = 500;
 
 /**
- * Reads the chain of the store's host from its first receipt on, also while the host adds to it. It finds whatever was
- * changed, taken out, put in or moved. That the last ones were cut off it finds by the count that the host keeps
- * beside them; who can write to the database can change that count as well, so keep an exported receipt: its place in
- * the chain shows how long it once was.
+ * Verifies the receipt chain of the store's host from its first receipt. It may run while the host adds receipts. It
+ * detects changed, removed, inserted and moved receipts. Missing receipts at the end are detected by the host's
+ * counter; since an attacker with database access can change that counter, keep an exported receipt, whose `seq` proves
+ * the length of the chain at that time.
  */
 export async function verifyReceipts(store: Store, publicKey: KeyObject): Promise<ChainVerdict> {
   const { endpointId } = store;
@@ -57,11 +57,11 @@ export async function verifyReceipts(store: Store, publicKey: KeyObject): Promis
 }
 
 /**
- * Judges one receipt by itself, as `GET .../receipt` gave it.
- * @returns what is wrong with it, or nothing
+ * Verifies one receipt by itself, as returned by `GET .../receipt`.
+ * @returns the reason why it is invalid; undefined when it is valid
  */
 export function faultOfReceipt(receipt: unknown, publicKey: KeyObject): string | undefined {
-  if (!isRecord(receipt)) return 'it is no JSON object';
+  if (!isRecord(receipt)) return 'it is not a JSON object';
   const { digest, signature } = receipt as Partial<WorkReceipt>;
   if (
     typeof digest !== 'string' ||
@@ -71,11 +71,11 @@ export function faultOfReceipt(receipt: unknown, publicKey: KeyObject): string |
     return 'it has no digest or no signature';
   const own = ownDigest(receipt);
   if (own === undefined) return 'it has no canonical JSON';
-  if (own !== digest) return 'its members are not those that were signed: the digest is another one';
+  if (own !== digest) return 'its members differ from the signed ones: the digest does not match';
   const raw = rawPublicKey(publicKey);
-  if (signature.alg !== 'ed25519') return 'its signature is not of the kind ed25519';
+  if (signature.alg !== 'ed25519') return 'its signature algorithm is not ed25519';
   if (signature.key_id !== keyIdOf(raw)) return `it is signed by ${signature.key_id}, not by ${keyIdOf(raw)}`;
-  return fits(Buffer.from(digest), raw, signature.value) ? undefined : 'its signature does not fit';
+  return fits(Buffer.from(digest), raw, signature.value) ? undefined : 'its signature is invalid';
 }
 
 function faultOfRow(
@@ -89,16 +89,16 @@ function faultOfRow(
   try {
     receipt = JSON.parse(row.receipt) as Partial<WorkReceipt>;
   } catch {
-    return 'it is no JSON';
+    return 'it is not JSON';
   }
   const fault = faultOfReceipt(receipt, publicKey);
   if (fault !== undefined) return fault;
   const columns = ['endpoint_id', 'seq', 'id', 'kind', 'ended_at', 'prev_digest', 'digest'] as const;
   const other = columns.find((column) => receipt[column] !== row[column]);
-  if (other !== undefined) return `its ${other} is not the one that it is stored under`;
+  if (other !== undefined) return `its ${other} differs from the column of that name`;
   return receipt.prev_digest === before
     ? undefined
-    : 'it does not follow the receipt before it: that one was replaced, or they were moved';
+    : 'its prev_digest does not match the previous receipt: a receipt was replaced or moved';
 }
 
 function ownDigest(receipt: object): string | undefined {

@@ -6,12 +6,12 @@ export interface CancelOptions {
   readonly tasks: LiveRows;
   readonly external: LiveRows;
   readonly runs: {
-    /** At the next step boundary. @throws AgentError not_found, conflict */
+    /** Cancels at the next step boundary. @throws AgentError not_found, conflict */
     cancel(id: string, by: string): Promise<unknown>;
   };
 }
 
-/** Asks a live run to stop; of everything else it says why it cannot. @throws AgentError not_found, conflict */
+/** Cancels a live run; other sessions cannot be cancelled. @throws AgentError not_found, conflict */
 export async function cancelSession(
   id: string,
   by: string,
@@ -25,10 +25,10 @@ export async function cancelSession(
   const isLive = async (rows: LiveRows) => (await rows.live()).some((row) => row.id === id);
   if (id.startsWith('t') && (await isLive(tasks)))
     throw refused(
-      `${id} is a task: one turn without a seam to stop at. Its limits end it, or revoking its session.`,
+      `${id} is a task, which cannot be cancelled. It ends by its limits, or when its session is revoked.`,
     );
   if (id.startsWith('x') && (await isLive(external)))
-    throw refused(`${id} is at work outside of this host; stop it where it runs, and it will end here.`);
+    throw refused(`${id} runs outside of this host; stop it where it runs, and it will end here.`);
   throw new AgentError('not_found', 'unknown_session', `There is no live session ${id.slice(0, 80)}.`);
 }
 

@@ -6,7 +6,7 @@ import type { Session } from '../shapes/session.ts';
 
 type Row = Tables['external_sessions'];
 
-/** What a registration says, as its columns. */
+/** Columns of a registration. */
 const claimed = (request: ExternalRegistration) => ({
   harness: request.harness,
   client: request.client ?? null,
@@ -19,7 +19,7 @@ const claimed = (request: ExternalRegistration) => ({
 const sorted = (labels: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
 
-/** @param made.hash of the secret */
+/** @param created.hash hash of the secret */
 export const toRow = (
   request: ExternalRegistration,
   made: { id: string; endpointId: string; hash: string; at: string },
@@ -39,7 +39,7 @@ export const toRow = (
   close_reason: null,
 });
 
-/** Whether a registration says the same as one before. */
+/** Whether a repeated registration equals the stored one. */
 export function sameRegistration(row: Row, request: ExternalRegistration): boolean {
   const again = claimed(request);
   return (Object.keys(again) as (keyof typeof again)[]).every((name) => row[name] === again[name]);

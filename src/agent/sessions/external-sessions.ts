@@ -14,12 +14,12 @@ export interface ExternalSessionsOptions {
   readonly store: Store;
   readonly receipts: Receipts;
   readonly signals: Signals;
-  /** How often they have to beat: stale when two were missed, lost when four were. */
+  /** Heartbeat interval. A session is stale after two missed heartbeats, and lost after four. */
   readonly heartbeatSecs: number;
-  /** Sessions that may be open at once. */
+  /** Maximum open sessions. */
   readonly most: number;
   readonly clock?: Pick<Clock, 'monotonic'>;
-  /** Hears of closing that failed; it is tried again. */
+  /** Called when closing a session failed; closing is retried. */
   readonly onFault: (error: unknown) => void;
 }
 
@@ -33,14 +33,14 @@ interface Closing {
 
 const sweepMs = 1000;
 
-/** The heartbeat came while its session was being closed: it goes on. */
+/** Rolls back the closing of a session whose heartbeat arrived meanwhile. */
 class Renewed extends Error {}
 
-/** Sessions of work that others do, and that live as long as they beat. */
+/** Sessions of external work, kept open by heartbeats. */
 export class ExternalSessions implements LiveRows {
   readonly #options: ExternalSessionsOptions;
   readonly #pulses: Pulses;
-  /** Being registered right now. */
+  /** Registrations in progress. */
   #arriving = 0;
   #sweeping: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -50,12 +50,12 @@ export class ExternalSessions implements LiveRows {
     this.#pulses = new Pulses(options.clock ?? systemClock, options.heartbeatSecs * 1000, sweepMs);
   }
 
-  /** Sessions that are open. */
+  /** Open sessions. */
   get size(): number {
     return this.#pulses.size;
   }
 
-  /** Takes up those that were open when the host ended, with all their time before them, and watches them. */
+  /** Restores the sessions that were open when the host ended, with a full deadline each, and starts the sweep. */
   async start(): Promise<void> {
     for (const { id } of await this.#open()) this.#pulses.beat(id);
     this.#timer = setInterval(() => void this.sweep(), sweepMs);
@@ -68,9 +68,9 @@ export class ExternalSessions implements LiveRows {
   }
 
   /**
-   * The secret is in this answer and nowhere else. A key that was used before gives its session a new one.
-   * @param by who registers it
-   * @throws AgentError too_many; conflict where the key belongs to something else
+   * Registers a session. The secret is returned only here. A known idempotency key gives the same session a new secret.
+   * @param by the registering client
+   * @throws AgentError too_many; conflict when the key belongs to another registration or to an ended session
    */
   async register(
     request: ExternalRegistration,
@@ -80,16 +80,17 @@ export class ExternalSessions implements LiveRows {
     const secret = newSecret('external');
     const hash = secretHash(secret);
     const id = (await this.#renewed(request, hash, by)) ?? (await this.#arrive(request, hash, by));
-    // Two who registered with the same key at once.
+    // Another request registered the same key at the same time.
     const settled = id ?? (await this.#renewed(request, hash, by));
-    if (settled === undefined) throw new Error(`${store.endpointId}: a session that collides is not there`);
+    if (settled === undefined)
+      throw new Error(`${store.endpointId}: the session of a colliding key does not exist`);
     this.#pulses.beat(settled);
     return { id: settled, secret, heartbeat_secs: heartbeatSecs };
   }
 
   /**
-   * Whether somebody may speak for a session.
-   * @param otherwise what an id is answered with that is of no external session
+   * Checks the secret of a session.
+   * @param otherwise kind of the error for an id that is not an external session
    * @throws AgentError unauthorized, not_found, conflict
    */
   async authorize(id: string, secret: string | null, otherwise: 'conflict' | 'not_found'): Promise<void> {
@@ -103,7 +104,7 @@ export class ExternalSessions implements LiveRows {
             `${id.slice(0, 80)} is not an external session; only those (x...) have heartbeats.`,
           );
     const row = await this.#secretHash(id).catch((error: unknown) => {
-      // Whoever beats while the database is away is not lost for it.
+      // A heartbeat during a database failure counts, although it cannot be verified.
       this.#pulses.excuse(id);
       throw error;
     });
@@ -111,10 +112,10 @@ export class ExternalSessions implements LiveRows {
     if (!secretFits(row.secret_hash, secret)) throw unauthorized();
   }
 
-  /** @throws AgentError not_found where it has ended in the meantime */
+  /** Renews the deadline. @throws AgentError not_found when the session has ended */
   async heartbeat(id: string, beat: ExternalHeartbeat): Promise<{ id: string; deadline_at: string }> {
     const { store, heartbeatSecs } = this.#options;
-    // Before it is written, so that the sweep sees it however long that takes.
+    // Counted before it is stored, so that a slow write does not close the session.
     this.#pulses.beat(id);
     await store.transaction(async (tx) => {
       const row = await tx
@@ -142,7 +143,7 @@ export class ExternalSessions implements LiveRows {
     return { id, deadline_at: new Date(deadline).toISOString() };
   }
 
-  /** @throws AgentError not_found where it has ended in the meantime */
+  /** Ends a session. @throws AgentError not_found when it has already ended */
   async end(id: string, { outcome, exit_code, summary }: ExternalEnd): Promise<{ id: string; ended: true }> {
     await this.#options.store.transaction(async (tx) => {
       const closing = { outcome, closeReason: 'ended', by: `session:${id}` } as const;
@@ -152,12 +153,12 @@ export class ExternalSessions implements LiveRows {
     return { id, ended: true };
   }
 
-  /** Newest first. */
+  /** Open sessions, newest first. */
   async live(): Promise<Session[]> {
     return (await this.#open()).map((row) => toSession(row, this.#pulses.isStale(row.id)));
   }
 
-  /** Closes those that were not heard of for too long, each by itself. */
+  /** Closes lost sessions, each in its own transaction. */
   async sweep(): Promise<void> {
     this.#sweeping ??= this.#sweepOnce().finally(() => {
       this.#sweeping = undefined;
@@ -205,7 +206,7 @@ export class ExternalSessions implements LiveRows {
     );
   }
 
-  /** The session that was registered with this key, which from now on has this secret; undefined where there is none. */
+  /** Gives the session of an idempotency key a new secret; undefined when there is no such session. */
   async #renewed(request: ExternalRegistration, hash: string, by: string): Promise<string | undefined> {
     const { store } = this.#options;
     const key = request.idempotency_key;
@@ -245,7 +246,7 @@ export class ExternalSessions implements LiveRows {
     });
   }
 
-  /** A new one; undefined where somebody else was faster with the same key. */
+  /** Inserts a session; undefined when another request with the same key came first. */
   async #arrive(request: ExternalRegistration, hash: string, by: string): Promise<string | undefined> {
     const { store, most: limit } = this.#options;
     if (this.#pulses.size + this.#arriving >= limit)
@@ -276,7 +277,7 @@ export class ExternalSessions implements LiveRows {
     }
   }
 
-  /** @returns false where it has ended already */
+  /** @returns false when it has already ended */
   async #close(
     tx: Tx,
     id: string,
@@ -326,7 +327,7 @@ export class ExternalSessions implements LiveRows {
   }
 }
 
-/** Claims only ever grow: one that came late takes nothing back. */
+/** Token claims are cumulative, so a heartbeat that arrives late must not lower them. */
 function most(before: string | null, now: TokenCounts): TokenCounts {
   if (before === null) return now;
   const { prompt, completion } = JSON.parse(before) as TokenCounts;
@@ -344,5 +345,5 @@ const unknown = (id: string) =>
   new AgentError(
     'not_found',
     'unknown_session',
-    `There is no open external session ${id.slice(0, 80)}; one that has ended is registered anew.`,
+    `There is no open external session ${id.slice(0, 80)}; register an ended one again.`,
   );

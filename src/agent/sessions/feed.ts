@@ -10,14 +10,14 @@ export interface FeedOptions {
   readonly external: LiveRows;
   /** False: cancelled runs are shown as failed. */
   readonly cancelledState: boolean;
-  /** Of the host. */
+  /** Start time of the host. */
   readonly startedAt: Date;
 }
 
-/** What the row of the host itself is called. */
+/** Id of the host's own row. */
 export const hostRowId = 'host';
 
-/** Everything at work here and everything that was: what people and consoles watch. */
+/** The session feed: everything that runs on this host, and its history. */
 export class Feed {
   readonly #options: FeedOptions;
 
@@ -26,13 +26,13 @@ export class Feed {
   }
 
   /**
-   * Tasks and runs at work, newest first; external sessions; the host; then what has ended, newest first.
-   * Rejects where any of it cannot be read.
-   * @param limit rows of what has ended
+   * Live tasks and runs, newest first; external sessions; the host; then ended tasks and runs, newest first. Rejects
+   * when any of them cannot be read.
+   * @param limit maximum rows of ended sessions
    */
   async rows(limit: number): Promise<Session[]> {
     const { store, tasks, runs, external, cancelledState } = this.#options;
-    // The live ones first: what ends in between is then in both, rather than in neither.
+    // Live rows are read first: a session that ends in between is then in both lists, not in neither.
     const live = [...(await tasks.live()), ...(await runs.live())].sort(newestFirst);
     const elsewhere = await external.live();
     const ended = [...(await finishedTasks(store, limit)), ...(await finishedRuns(store, limit))]
@@ -56,7 +56,7 @@ export class Feed {
   }
 }
 
-/** Those of the same millisecond by their ids, which count up. */
+/** Rows of the same millisecond are ordered by their ids, which increase. */
 function newestFirst(a: Session, b: Session): number {
   if (a.started_at !== b.started_at) return a.started_at < b.started_at ? 1 : -1;
   return b.id.length - a.id.length || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);

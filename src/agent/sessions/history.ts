@@ -13,8 +13,8 @@ const observed = ({ prompt_tokens: prompt, completion_tokens: completion, last_e
 });
 
 /**
- * Tasks that have ended, newest first. Asked by what they are not: SQLite then walks the index by time from its end and
- * stops, where it would else collect and sort all that have ended.
+ * Ended tasks, newest first. The negated condition makes SQLite walk the time index backwards and stop early, instead
+ * of sorting all ended tasks.
  */
 export async function finishedTasks(store: Store, limit: number): Promise<Session[]> {
   const rows = await store.read((db) =>
@@ -43,7 +43,7 @@ export async function finishedTasks(store: Store, limit: number): Promise<Sessio
   }));
 }
 
-/** Runs that have ended, newest first. */
+/** Ended runs, newest first. */
 export async function finishedRuns(store: Store, limit: number): Promise<Session[]> {
   const rows = await store.read((db) =>
     db

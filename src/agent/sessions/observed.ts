@@ -1,6 +1,6 @@
 import type { Store } from '../../store/index.ts';
 
-/** How long turns that have ended are still shown, and how many turns in all. */
+/** How long ended turns are still listed, and how many turns in all. */
 const heldMs = 10 * 60_000;
 const mostTurns = 200;
 const mostHarnesses = 200;
@@ -13,7 +13,7 @@ export interface OpenSession {
   readonly revoked: boolean;
 }
 
-/** A task, or a run, as one who serves it sees it. */
+/** A task or run in the served-session feed. */
 export interface Turn {
   readonly id: string;
   readonly kind: 'task' | 'run';
@@ -39,7 +39,7 @@ export async function openSessions(store: Store): Promise<OpenSession[]> {
 }
 
 /**
- * Those at work and those that ended in the last ten minutes, newest first, 200 at the most.
+ * Live tasks and runs and those that ended in the last ten minutes, newest first, at most 200.
  * @param options.cancelledState false: cancelled runs are shown as failed
  */
 export async function recentTurns(
@@ -96,17 +96,17 @@ export async function recentTurns(
     }));
 }
 
-/** A program that does work here or made its work known. */
+/** A program that works on this host or registered external sessions. */
 export interface Harness {
   readonly name: string;
   readonly builtin: boolean;
-  /** External sessions of it that are open, and all that ever were. */
+  /** Its open external sessions, and all of its external sessions. */
   readonly open_sessions?: number;
   readonly sessions?: number;
   readonly last_seen_at?: string;
 }
 
-/** The host's own, then those of external sessions, the one heard of last first. */
+/** The host itself, then the harnesses of external sessions, by their last heartbeat, newest first. */
 export async function harnesses(store: Store): Promise<Harness[]> {
   const rows = await store.read((db) =>
     db
@@ -131,7 +131,7 @@ export interface WorkCounts {
   readonly workflow_runs: number;
 }
 
-/** Counts the tasks and runs of this host from now on; no clock has a say in it. */
+/** Counts the tasks and runs of this host from now on, independent of any clock. */
 export async function countWork(store: Store): Promise<() => Promise<WorkCounts>> {
   const before = await workCounts(store);
   return async () => {

@@ -3,18 +3,18 @@ import type { Store } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
 import { type PeerScope, peerScopes } from '../shapes/peer-scope.ts';
 
-/** A peer as it may be shown. */
+/** A peer without its token. */
 export interface Peer {
   readonly name: string;
   readonly minted_at: string;
   readonly revoked: boolean;
-  /** What its token is limited to; null: everything that a peer may do. */
+  /** Scopes of its token; null: all scopes. */
   readonly scope: readonly PeerScope[] | null;
-  /** When its token ends; null: when it is revoked. */
+  /** When its token expires; null: never. */
   readonly expires_at: string | null;
 }
 
-/** What the token of a peer is limited to. */
+/** Limits of a peer's token. */
 interface Limits {
   readonly scope?: readonly PeerScope[] | null | undefined;
   readonly expiresAt?: Date | null | undefined;
@@ -27,7 +27,7 @@ interface MintedPeer extends Omit<Peer, 'revoked'> {
 /** Ten years. */
 const maxLifeMs = 3650 * 86_400_000;
 
-/** Tokens that other machines reach a host with which listens beyond loopback. */
+/** Tokens of other machines, for a host that listens beyond loopback. */
 export class Peers {
   readonly #store: Store;
 
@@ -35,7 +35,7 @@ export class Peers {
     this.#store = store;
   }
 
-  /** By name. */
+  /** Sorted by name. */
   async list(): Promise<Peer[]> {
     const rows = await this.#store.read((db) =>
       db
@@ -54,12 +54,12 @@ export class Peers {
   }
 
   /**
-   * The token is in this answer and nowhere else. The name of a revoked peer may be used again.
+   * Creates a peer. The token is returned only here. The name of a revoked peer can be used again.
    * @throws AgentError invalid, conflict
    */
   async mint(name: string, by: string, { scope, expiresAt }: Limits = {}): Promise<MintedPeer> {
     const limits = {
-      // In one order, and each once.
+      // In a fixed order, without duplicates.
       scope: scope ? peerScopes.filter((one) => scope.includes(one)) : null,
       expires_at: expiresAt ? this.#expiry(expiresAt) : null,
     };
@@ -95,13 +95,13 @@ export class Peers {
   #expiry(expiresAt: Date): string {
     const ms = expiresAt.getTime() - this.#store.now().getTime();
     if (ms > 0 && ms <= maxLifeMs) return expiresAt.toISOString();
-    const message = `expected a time to come, within ten years, got ${expiresAt.toISOString()}`;
+    const message = `expected a time in the future, within ten years, got ${expiresAt.toISOString()}`;
     throw new AgentError('invalid', 'invalid_body', `expires_at: ${message}.`, {
       faults: [{ path: 'expires_at', message }],
     });
   }
 
-  /** A second time it changes nothing. @throws AgentError not_found */
+  /** Revokes a peer. Idempotent. @throws AgentError not_found */
   async revoke(name: string, by: string): Promise<void> {
     await this.#store.transaction(async (tx) => {
       const row = await tx
@@ -121,8 +121,8 @@ export class Peers {
   }
 
   /**
-   * Who has the name now, with a token that counts. The identity is of the token: a peer that is minted again under a
-   * name is another one.
+   * The peer that holds the name with a valid token. The id is derived from the token: a peer that is minted again
+   * under the same name is a different one.
    */
   async current(name: string): Promise<{ id: string; minted_at: string } | undefined> {
     const row = await this.#store.read((db) =>
@@ -137,9 +137,9 @@ export class Peers {
     return { id: `p${row.token_hash.slice(0, 16)}`, minted_at: row.minted_at };
   }
 
-  /** The peer whose token it is, unless it was revoked. */
+  /** The peer of a token; undefined for an unknown or revoked token. */
   async find(token: string): Promise<FoundPeer | undefined> {
-    // Anything else is no token of a peer, and not worth asking the database.
+    // Anything else is not a peer's token; skips the database.
     if (!/^lathe_peer_[\w-]{43}$/.test(token)) return undefined;
     const rows = await this.#store.read((db) =>
       db
@@ -156,9 +156,9 @@ export class Peers {
   }
 }
 
-/** A token that is a peer's. */
+/** Peer of a presented token. */
 interface FoundPeer extends Pick<Peer, 'name' | 'scope'> {
-  /** When it ended, where it has. */
+  /** When the token expired, if it has. */
   readonly expired?: string;
 }
 

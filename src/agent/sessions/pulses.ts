@@ -1,18 +1,18 @@
 import type { Clock } from '../clock.ts';
 
 /**
- * When each session was last heard of, by the clock that never jumps. Time in which this process did not run itself
- * (stopped, or busy) counts for nobody: their heartbeats could not be heard.
+ * Time of each session's last heartbeat, by the monotonic clock. Time in which this process was stopped or busy does
+ * not count, because heartbeats could not arrive.
  */
 export class Pulses {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #intervalMs: number;
   readonly #lookMs: number;
   readonly #beats = new Map<string, number>();
-  /** When it was last looked. */
+  /** Time of the last `listLost` call. */
   #looked: number;
 
-  /** @param lookMs how often `lost` is asked */
+  /** @param checkIntervalMs how often `listLost` is called */
   constructor(clock: Pick<Clock, 'monotonic'>, intervalMs: number, lookMs: number) {
     this.#clock = clock;
     this.#intervalMs = intervalMs;
@@ -28,7 +28,7 @@ export class Pulses {
     this.#beats.set(id, this.#clock.monotonic());
   }
 
-  /** A heartbeat that could not be taken down, and so could not be told from a stranger's either. */
+  /** Counts a heartbeat whose secret could not be verified. */
   excuse(id: string): void {
     if (this.#beats.has(id)) this.beat(id);
   }
@@ -37,12 +37,12 @@ export class Pulses {
     this.#beats.delete(id);
   }
 
-  /** Two heartbeats are missing. */
+  /** Whether two heartbeats are missing. */
   isStale(id: string): boolean {
     return this.#silence(id) >= 2 * this.#intervalMs;
   }
 
-  /** Four heartbeats are missing. */
+  /** Whether four heartbeats are missing. */
   isLost(id: string): boolean {
     return this.#silence(id) >= 4 * this.#intervalMs;
   }

@@ -6,19 +6,19 @@ import type { ControlAct } from '../shapes/control-act.ts';
 import { isStoreSessionId, newStoreSessionId } from './ids.ts';
 
 interface RevokeCredential {
-  /** Of the session itself. */
+  /** Capability of the session itself. */
   readonly capability?: string;
   readonly operator?: string;
-  /** The operator's credential counts from this machine only. Default: it comes from here. */
+  /** Whether the request comes from this machine; only there the operator's credential is valid. Default true. */
   readonly isLocal?: boolean;
 }
 
-/** What tasks and runs act under: a credential that can be taken away while they are at work. */
+/** Store sessions in the database: credentials of tasks and runs that can be revoked while they run. */
 export class StoredSessions implements StoreSessions {
   readonly #store: Store;
   readonly #operatorHash: string | undefined;
 
-  /** @param options.operatorHash SHA-256 of the operator's credential in hex; undefined where there is none */
+  /** @param options.operatorHash SHA-256 of the operator's credential in hex; undefined when there is none */
   constructor({ store, operatorHash }: { store: Store; operatorHash: string | undefined }) {
     this.#store = store;
     this.#operatorHash = operatorHash;
@@ -54,7 +54,7 @@ export class StoredSessions implements StoreSessions {
       .execute();
   }
 
-  /** One that nobody knows may do nothing either. */
+  /** True for unknown sessions, too. */
   async isRevoked(id: string): Promise<boolean> {
     const row = await this.#store.read((db) =>
       db.selectFrom('store_sessions').select('revoked_at').where('id', '=', id).executeTakeFirst(),
@@ -62,7 +62,7 @@ export class StoredSessions implements StoreSessions {
     return row === undefined || row.revoked_at !== null;
   }
 
-  /** A second time it is applied again, and changes nothing: the denial dates from the first. */
+  /** Revoking twice is applied twice, but keeps the time of the first revocation. */
   async revoke(id: string, credential: RevokeCredential): Promise<ControlAct> {
     const answer = await this.#store.transaction(async (tx) => {
       const row = isStoreSessionId(id)
@@ -93,7 +93,7 @@ export class StoredSessions implements StoreSessions {
       await this.#store.act(tx, act);
       return refusal ?? act;
     });
-    // Thrown here, because a transaction that throws would take its entry of the journal with it.
+    // Thrown outside of the transaction, which would otherwise roll back the journal entry.
     if (answer instanceof AgentError) throw answer;
     return answer;
   }
@@ -102,7 +102,7 @@ export class StoredSessions implements StoreSessions {
     return this.#operatorHash !== undefined && secretFits(this.#operatorHash, given);
   }
 
-  /** A wrong operator's credential is refused whatever stands beside it. */
+  /** Who revokes. A wrong operator credential is refused even if the capability is right. */
   #by(
     id: string,
     capabilityHash: string,
@@ -116,7 +116,7 @@ export class StoredSessions implements StoreSessions {
   }
 }
 
-/** The same for a credential that is missing, wrong, or another session's. */
+/** The same error for a missing or wrong credential and for another session's. */
 const unauthorized = () =>
   new AgentError(
     'unauthorized',
@@ -128,5 +128,5 @@ const unknown = () =>
   new AgentError(
     'not_found',
     'unknown_session',
-    'There is no such store session; only those (s...) can be revoked. What can merely be observed (t..., r..., x...) has none.',
+    'There is no such store session. Only store sessions (s...) can be revoked; tasks, runs and external sessions (t..., r..., x...) cannot.',
   );

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { count, text, time } from './common.ts';
 
-/** A line of the action journal. */
+/** An entry of the action journal. */
 export const act = z
   .object({
     seq: count,

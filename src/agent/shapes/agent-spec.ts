@@ -20,7 +20,7 @@ export const grants = z
   .meta({ id: 'Grants' });
 export type Grants = z.infer<typeof grants>;
 
-/** Of which only some are named: a member that is absent stays as the agent has it. */
+/** Grants of a request. An absent member keeps the agent's own value. */
 export const someGrants = z
   .object(
     {
@@ -57,14 +57,16 @@ export type AgentSampling = z.infer<typeof agentSampling>;
 
 export const agentLimits = z
   .object({
-    max_turns: whole(1, 1000).optional().describe('Answers of the model; default 16.'),
-    max_tokens: whole(1, 10_000_000).optional().describe('Tokens that all answers together may have.'),
+    max_turns: whole(1, 1000).optional().describe('Maximum answers of the model; default 16.'),
+    max_tokens: whole(1, 10_000_000)
+      .optional()
+      .describe('Maximum completion tokens of all answers together.'),
     timeout_secs: number(0.1, 86_400).optional().describe('Wall time; default 600.'),
   })
   .meta({ id: 'AgentLimits' });
 export type AgentLimits = z.infer<typeof agentLimits>;
 
-/** Members that we do not know are kept with it. */
+/** Unknown members are stored, too. */
 export const agentSpec = z
   .looseObject({
     name: itemName,
@@ -82,7 +84,7 @@ export const agentSpec = z
         error: "expected 'auto', 'required' or {\"name\": a tool}",
       })
       .optional()
-      .describe('Of the first turn: whether it must call a tool. Default `auto`.'),
+      .describe('Whether the first turn must call a tool. Default `auto`.'),
   })
   .meta({ id: 'AgentSpec' });
 export type AgentSpec = z.infer<typeof agentSpec>;

@@ -17,7 +17,7 @@ export const globs = z.array(filledText.max(200, 'at most 200 characters'), {
   error: 'expected a list of texts',
 });
 
-/** Both undisclosed where absent, never zero. */
+/** Token counts. When the object is absent the counts are unknown, not zero. */
 export const tokenCounts = z.object({ prompt: count, completion: count });
 export type TokenCounts = z.infer<typeof tokenCounts>;
 

@@ -5,7 +5,7 @@ export const controlAct = z
   .object({
     verb: text,
     target: text,
-    by: text.describe('`operator` or `session:<id>`, by the credential that counted.'),
+    by: text.describe('`operator` or `session:<id>`, by the credential that was accepted.'),
     outcome: z.enum(['applied', 'refused']),
     reason: text.optional(),
   })

@@ -6,9 +6,9 @@ import { consent } from './lint-report.ts';
 export const ensembleRecord = z
   .object({
     name: text,
-    source: text.describe('TOML, byte for byte as it was sent.'),
-    digest: text.describe('`sha256:` of the source.'),
-    enabled: z.boolean().describe('Whether the operator lets it be run by its name.'),
+    source: text.describe('TOML, byte for byte as sent.'),
+    digest: text.describe('`sha256:` digest of the source.'),
+    enabled: z.boolean().describe('Whether the operator allows running it by name.'),
     origin: text.optional().describe('`builtin:<name>@<version>` of a fork.'),
     version: text.optional(),
     description: text.optional(),
@@ -18,7 +18,7 @@ export const ensembleRecord = z
   .meta({ id: 'Ensemble' });
 export type EnsembleRecord = z.infer<typeof ensembleRecord>;
 
-/** One that comes with the host; it uses no stored agents. */
+/** A workflow that is shipped with the host; it uses no stored agents. */
 export const builtinWorkflow = z
   .object({
     name: text,

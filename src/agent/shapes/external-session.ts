@@ -6,7 +6,7 @@ const line = (most: number) => text.max(most, `at most ${most} characters`);
 const mostLabels = 32;
 const labelForm = /^[\w./-]{1,64}$/;
 
-/** Looked through by hand: a schema of records takes seconds for a body of a million members. */
+/** Validated by hand: a record schema takes seconds for a body of a million members. */
 const labels = z
   .custom<Readonly<Record<string, string>>>(isRecord, { error: 'expected an object of texts' })
   .meta({
@@ -32,12 +32,12 @@ const labels = z
     }
   });
 
-/** Work that somebody else does, made known here. It grants nothing. */
+/** Registration of work that another program does. It grants nothing. */
 export const externalRegistration = z
   .object(
     {
-      harness: filledText.max(100, 'at most 100 characters').describe('What does the work: its program.'),
-      client: line(200).optional().describe('On whose behalf.'),
+      harness: filledText.max(100, 'at most 100 characters').describe('Program that does the work.'),
+      client: line(200).optional().describe('For whom the work is done.'),
       title: line(200).optional(),
       cwd: line(4096).optional(),
       pid: z.int({ error: 'expected a whole number' }).min(1, 'must be 1 or more').optional(),
@@ -46,7 +46,7 @@ export const externalRegistration = z
         .max(255, 'at most 255 characters')
         .optional()
         .describe(
-          'Registering again with it gives the same session a new secret; the old one counts no more.',
+          'Registering again with the same key gives the same session a new secret; the old secret becomes invalid.',
         ),
     },
     { error: 'expected an object' },
@@ -59,10 +59,10 @@ export const externalHeartbeat = z
     {
       status: z
         .enum(['running', 'waiting'], {
-          error: "expected 'running' or 'waiting'; what has ended is told with POST .../end",
+          error: "expected 'running' or 'waiting'; report the end with POST .../end",
         })
         .optional(),
-      tokens: tokenCounts.optional().describe('Claimed, and of the whole session so far.'),
+      tokens: tokenCounts.optional().describe('Claimed by the client; totals of the session so far.'),
       last_event: line(200).optional(),
     },
     { error: 'expected an object' },

@@ -10,7 +10,7 @@ export const lintFinding = z.object({
 });
 export type LintFinding = z.infer<typeof lintFinding>;
 
-/** What all of a workflow's agents together may do, so that a person can agree to it. */
+/** The rights of all agents of a workflow together, for a person to review. */
 export const consent = z
   .object({
     tools: globs,
@@ -18,16 +18,18 @@ export const consent = z
     write: globs,
     network: globs,
     models: globs,
-    workspace: text.optional().describe("The input that names the folder which '.' in paths stands for."),
+    workspace: text
+      .optional()
+      .describe("Name of the input that holds the workspace folder; '.' in paths stands for it."),
     schedule: z.object({ cron: text, tz: text, next: text.optional().describe('RFC 3339, UTC.') }).nullable(),
     destructive: z
       .array(
         z.object({
           tool: text,
-          approval: z.enum(['person', 'automatic']).describe('Who lets its changes through.'),
+          approval: z.enum(['person', 'automatic']).describe('Who approves its changes.'),
         }),
       )
-      .describe('Tools among them that change something.'),
+      .describe('Granted tools that make changes.'),
   })
   .meta({ id: 'WorkflowConsent' });
 export type Consent = z.infer<typeof consent>;
@@ -41,5 +43,5 @@ const report = {
 export const lintReport = z.object(report).meta({ id: 'LintReport' });
 export type LintReport = z.infer<typeof lintReport>;
 export const lintReportWithConsent = z
-  .object({ ...report, consent: consent.optional().describe('Where the source could be read.') })
+  .object({ ...report, consent: consent.optional().describe('Present when the source could be parsed.') })
   .meta({ id: 'LintReportWithConsent' });

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What a peer's token may be limited to. src/planes/scopes.ts says which routes each of them opens. */
+/** Scopes of a peer's token. src/planes/scopes.ts lists the routes of each scope. */
 export const peerScopes = ['read', 'infer', 'agent', 'approve'] as const;
 export type PeerScope = (typeof peerScopes)[number];
 

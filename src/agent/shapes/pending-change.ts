@@ -10,13 +10,13 @@ export const pendingChange = z
     run_id: text.optional(),
     step: text.optional(),
     agent: text,
-    intent: text.describe('Why, in the words of the agent.'),
-    summary: text.describe('What, in ours.'),
+    intent: text.describe('Reason, in the words of the agent.'),
+    summary: text.describe('What the change does, in the words of the host.'),
     path: text.optional(),
-    diff: text.optional().describe('Unified; what approving it applies.'),
+    diff: text.optional().describe('Unified diff of the change.'),
     base_hash: text
       .optional()
-      .describe('`sha256:` of what the path held when it was staged; `absent` where nothing.'),
+      .describe('`sha256:` digest of the file when the change was staged; `absent` when there was no file.'),
     risk: z.enum(['low', 'medium', 'high']),
     created_at: time,
     expires_at: time,
@@ -24,7 +24,7 @@ export const pendingChange = z
   .meta({ id: 'PendingChange' });
 export type PendingChange = z.infer<typeof pendingChange>;
 
-/** Whatever became of it; the diff is whole. */
+/** A pending change in any state, with the complete diff. */
 export const pendingChangeDetail = pendingChange
   .extend({
     state: z.enum(['staged', 'applying', 'applied', 'discarded', 'expired', 'failed']),
@@ -33,12 +33,12 @@ export const pendingChangeDetail = pendingChange
     output: z
       .object({ ok: z.boolean(), output: text, truncated: z.boolean() })
       .optional()
-      .describe('What applying it gave, or why it failed.'),
+      .describe('Output of applying the change, or why it failed.'),
   })
   .meta({ id: 'PendingChangeDetail' });
 export type PendingChangeDetail = z.infer<typeof pendingChangeDetail>;
 
-/** Characters as people count them, not UTF-16 units. */
+/** Unicode code points, not UTF-16 code units. */
 const mostNote = 2000;
 function isShortNote(note: string): boolean {
   if (note.length > 2 * mostNote) return false;
@@ -53,7 +53,7 @@ export const discardRequest = z
         .string({ error: 'expected a text' })
         .refine(isShortNote, { error: 'at most 2000 characters' })
         .optional()
-        .describe('Goes into the action journal, and nowhere else. At most 2000 characters.'),
+        .describe('Stored in the action journal only. At most 2000 characters.'),
     },
     { error: 'expected an object' },
   )

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { text, time, tokenCounts } from './common.ts';
 
-/** A member that is absent is undisclosed, never zero. Members are only ever added. */
+/** An absent member is undisclosed, not zero. New versions only add members. */
 export const workReceipt = z
   .object({
     contract: z.literal(1),
@@ -22,14 +22,14 @@ export const workReceipt = z
     agent: text.optional(),
     workflow: text.optional(),
     endpoint_id: text.optional(),
-    seq: z.int().optional().describe('Its place in the chain of its host, from 1.'),
-    prev_digest: text.describe('Of the receipt before; `sha256:` and 64 zeros for the first.'),
+    seq: z.int().optional().describe('Position in the chain of its host, from 1.'),
+    prev_digest: text.describe('Digest of the previous receipt; `sha256:` and 64 zeros for the first.'),
     digest: text.describe('`sha256:` over the RFC 8785 form of all members but `digest` and `signature`.'),
     signature: z.object({ alg: z.literal('ed25519'), key_id: text, value: text }),
   })
   .meta({ id: 'WorkReceipt' });
 export type WorkReceipt = z.infer<typeof workReceipt>;
-/** What the chain does not add itself. */
+/** A receipt without the members that the chain adds. */
 export type ReceiptBody = Omit<
   WorkReceipt,
   'contract' | 'endpoint_id' | 'seq' | 'prev_digest' | 'digest' | 'signature'

@@ -9,7 +9,7 @@ export type RunState = z.infer<typeof runState>;
 const record = {
   id: text,
   workflow: text,
-  digest: text.describe('Of the source that the run started with.'),
+  digest: text.describe('Digest of the source that the run started with.'),
   state: runState,
   outcome: text.optional(),
   started_at: time,
@@ -40,7 +40,9 @@ export const runDetail = z
     gate: z
       .looseObject({ step: text.optional() })
       .optional()
-      .describe('What a suspended run waits for: an input gate shows the schema that resume must fit.'),
+      .describe(
+        'The gate that a suspended run waits at. An input gate includes the schema that resume must fit.',
+      ),
     cancellable: z.boolean(),
     route: route.optional(),
     tokens: tokenCounts.optional(),
@@ -57,7 +59,7 @@ const event = <Type extends string, Shape extends z.ZodRawShape>(type: Type, sha
 
 export const runOutcome = z.enum(['completed', 'failed', 'cancelled', 'suspended']);
 
-/** A line of a run's stream. `seq` counts over all segments of the run. */
+/** An event of a run's stream. `seq` counts over all segments of the run. */
 export const runEvent = z
   .discriminatedUnion('type', [
     event('run_start', { run_id: text, workflow: text, digest: text, session_id: text.optional() }),

@@ -4,7 +4,7 @@ import { count, route, text, time, tokenCounts } from './common.ts';
 export const waitingOn = z.enum(['input', 'time', 'value', 'schedule', 'armed', 'approval', 'event']);
 export type WaitingOn = z.infer<typeof waitingOn>;
 
-/** A row of the observation feed. */
+/** A row of the session feed. */
 export const session = z
   .object({
     id: text,

@@ -13,14 +13,14 @@ export const taskRequest = z
       cwd: filledText
         .max(4096, 'at most 4096 characters')
         .optional()
-        .describe('Absolute; where relative paths start.'),
+        .describe('Absolute path of the working folder; base of relative paths.'),
       inputs: z
         .record(z.string(), z.unknown(), { error: 'expected an object' })
         .optional()
-        .describe('Named texts and values, shown to the model after the prompt.'),
+        .describe('Named texts and values; sent to the model after the prompt.'),
       grants: someGrants
         .optional()
-        .describe("Less than the agent's own; what is absent stays as it is there."),
+        .describe("Narrows the agent's own grants; an absent member keeps the agent's value."),
       response_format: z
         .discriminatedUnion(
           'type',
@@ -38,9 +38,9 @@ export const taskRequest = z
           },
         )
         .optional()
-        .describe('What the answer must look like.'),
-      limits: agentLimits.optional().describe("Count before the agent's."),
-      sampling: agentSampling.optional().describe("Counts before the agent's, member by member."),
+        .describe('Format of the answer.'),
+      limits: agentLimits.optional().describe("Override the agent's limits, member by member."),
+      sampling: agentSampling.optional().describe("Overrides the agent's sampling, member by member."),
     },
     { error: 'expected a JSON object' },
   )
@@ -50,7 +50,7 @@ export type TaskRequest = z.infer<typeof taskRequest>;
 export const taskDetail = z
   .object({
     ...session.shape,
-    ok: z.boolean().describe('False once the task has failed.'),
+    ok: z.boolean().describe('False when the task has failed.'),
     agent: text,
     outcome: text.optional().describe('`answer`, or the reason of `aborted`.'),
     answer: text.optional(),
@@ -59,11 +59,11 @@ export const taskDetail = z
     turns: z.array(
       z.object({
         n: count,
-        text: text.optional().describe('The beginning of what the model wrote.'),
+        text: text.optional().describe('The beginning of the text that the model wrote.'),
         tool_calls: z.array(
           z.object({
             tool: text,
-            ok: z.boolean().optional().describe('Absent while it runs.'),
+            ok: z.boolean().optional().describe('Absent while the call runs.'),
             pending_id: text.optional().describe('The change that it staged.'),
           }),
         ),

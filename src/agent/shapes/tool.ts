@@ -9,8 +9,8 @@ export const toolCatalogEntry = z
     input_schema: z.record(z.string(), z.unknown()),
     destructive: z.boolean(),
     availability: z.enum(['available', 'gated', 'unavailable']),
-    reason: text.optional().describe('Why it is gated or unavailable, and what would change that.'),
-    pin: text.optional().describe('Of a tool of an MCP server: the hash to pin it by.'),
+    reason: text.optional().describe('Why the tool is gated or unavailable, and how to change that.'),
+    pin: text.optional().describe('For tools of MCP servers: the hash to pin the tool by.'),
   })
   .meta({ id: 'ToolCatalogEntry' });
 export type ToolCatalogEntry = z.infer<typeof toolCatalogEntry>;

@@ -9,13 +9,13 @@ const event = <Type extends string, Shape extends z.ZodRawShape>(type: Type, sha
 export const abortReason = z.enum(['error', 'timeout', 'budget', 'shutdown']);
 export type AbortReason = z.infer<typeof abortReason>;
 
-/** A line of a task's stream. `seq` counts from 0 without holes. */
+/** An event of a task's stream. `seq` counts from 0 without gaps. */
 export const turnEvent = z
   .discriminatedUnion('type', [
     event('start', {
       task_id: text,
       agent: text,
-      session_id: text.optional().describe('The store session whose credential the task acts under.'),
+      session_id: text.optional().describe('The store session that the task acts under.'),
     }),
     event('turn', { n: count.describe('From 1.') }),
     event('delta', { text }),
@@ -26,7 +26,7 @@ export const turnEvent = z
     event('usage', usage.shape),
     event('answer', {
       text,
-      usage: usage.optional().describe('Of all answers together; absent where the model did not say.'),
+      usage: usage.optional().describe('Total of all answers; absent when the model did not report usage.'),
       turns: count,
     }),
     event('aborted', { reason: abortReason, message: text }),
@@ -35,5 +35,5 @@ export const turnEvent = z
 export type TurnEvent = z.infer<typeof turnEvent>;
 
 type WithoutPlace<Event> = Event extends unknown ? Omit<Event, 'seq' | 'ts'> : never;
-/** As the loop makes it; the log gives it its place and time. */
+/** An event as the turn loop emits it; the log adds `seq` and `ts`. */
 export type NewTurnEvent = WithoutPlace<TurnEvent>;

@@ -19,7 +19,7 @@ export class EndedAlready extends Error {
   }
 }
 
-/** All that the end of a task is beside the last line of its stream, in the transaction of that line. */
+/** Stores the end of a task, its receipt and its signal, in the transaction that writes the final event. */
 export async function endTask(
   { store, sessions, receipts, signals }: EndingServices,
   tx: Tx,

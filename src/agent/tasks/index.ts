@@ -18,7 +18,7 @@ import { findByKey, insertTask, type StartedTask } from './starting.ts';
 import { storedEvents } from './stored-events.ts';
 import { turnSummary } from './turn-summary.ts';
 
-/** Tasks at work at the same time. */
+/** Maximum concurrent tasks. */
 const mostAtOnce = 32;
 
 export interface TaskServiceOptions extends EndingServices {
@@ -29,27 +29,29 @@ export interface TaskServiceOptions extends EndingServices {
   readonly turns: Turns;
   readonly sessions: Pick<StoreSessions, 'open' | 'close'>;
   readonly watch: Watch;
-  /** Hears of what nobody foresaw. */
+  /** Called with unexpected errors. */
   readonly onFault: (where: string, error: unknown) => void;
 }
 
-/** A task that was made, now or under the same key before. */
+/** A created task. Members beyond the id may be missing when an earlier request with the same key created it. */
 export type CreatedTask = Pick<StartedTask, 'id'> & Partial<StartedTask>;
 
-/** Who asks for a task, as `acts.by` has it, and in what W3C trace context. */
+/** Client of a task, as in `acts.by`, and its W3C trace context. */
 export interface TaskOrigin {
   readonly by?: string;
   readonly traceparent?: string | undefined;
 }
 
-/** Tasks: each a prompt that an agent works on until it has an answer. They go on without whoever asked. */
+/**
+ * Runs tasks: one prompt each, which an agent works on until it has an answer. A task outlives its client's connection.
+ */
 export class TaskService implements LiveRows {
   readonly #options: TaskServiceOptions;
   readonly #running = new Map<string, { readonly task: RunningTask; readonly over: Promise<void> }>();
   readonly #stopping = new AbortController();
-  /** Being made. */
+  /** Transactions that create tasks. */
   readonly #starting = new Set<Promise<unknown>>();
-  /** Of the host before, and still without an end. */
+  /** Tasks of the previous process that have no stored end yet. */
   #left: Set<string> | undefined;
   #served = 0;
 
@@ -57,20 +59,20 @@ export class TaskService implements LiveRows {
     this.#options = options;
   }
 
-  /** Tasks since the start of the host. */
+  /** Tasks started since the start of the host. */
   get served(): number {
     return this.#served;
   }
 
-  /** Tasks at work. */
+  /** Running tasks. */
   get running(): number {
     return this.#running.size;
   }
 
   /**
-   * Ends what a host before this one left behind; first before anything else is asked of the service, and again until
-   * nothing is left: a full disk keeps no host from starting.
-   * @returns how many it ended
+   * Ends the tasks that the previous process left running. Call it first, and again until none is left: a full disk
+   * must not keep the host from starting.
+   * @returns the number of ended tasks
    */
   async recover(): Promise<number> {
     this.#left ??= new Set(await tasksLeft(this.#options));
@@ -89,8 +91,8 @@ export class TaskService implements LiveRows {
   }
 
   /**
-   * It is stored, with the first line of its stream, when this resolves. A key that was sent before gives the task that
-   * was made then.
+   * Creates a task; it is stored with its first event when this resolves. A known idempotency key returns the task that
+   * was created with it.
    * @throws AgentError
    */
   async create(request: TaskRequest, idempotencyKey?: string, origin: TaskOrigin = {}): Promise<CreatedTask> {
@@ -105,7 +107,7 @@ export class TaskService implements LiveRows {
     try {
       return await this.#start(request, plan, { idempotencyKey, digest }, origin);
     } catch (error) {
-      // The same request may have come twice at once.
+      // The same request may have arrived twice at once.
       const made = idempotencyKey === undefined ? undefined : await before();
       if (made) return known(made);
       throw error;
@@ -139,7 +141,7 @@ export class TaskService implements LiveRows {
     if (this.#stopping.signal.aborted)
       throw new AgentError('unavailable', 'shutting_down', 'The host is being stopped; send it again later.');
     if (this.#running.size + this.#starting.size < mostAtOnce) return;
-    const message = `${mostAtOnce} tasks are at work already; send it again when one of them is done.`;
+    const message = `${mostAtOnce} tasks are running, which is the maximum; send it again when one of them has ended.`;
     throw new AgentError('too_many', 'too_many_tasks', message);
   }
 
@@ -167,7 +169,7 @@ export class TaskService implements LiveRows {
     this.#served += 1;
   }
 
-  /** The lines of a task's stream after a number, up to its last one. @throws AgentError not_found */
+  /** The events of a task after a `seq`, up to the final one. @throws AgentError not_found */
   async events(
     id: string,
     after: number,
@@ -194,7 +196,7 @@ export class TaskService implements LiveRows {
     };
   }
 
-  /** Whether it is at work: such a task cannot be cancelled. False also where there is none. */
+  /** Whether a task runs here; a running task cannot be cancelled. */
   isLive(id: string): boolean {
     return this.#running.has(id);
   }
@@ -208,7 +210,7 @@ export class TaskService implements LiveRows {
     return rows.filter(({ state }) => state === 'running').map((row) => this.#session(row));
   }
 
-  /** Ends all tasks, and resolves when their ends are stored. None is made any more. */
+  /** Ends all tasks, and resolves when their ends are stored. No task can be created afterwards. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await Promise.allSettled(this.#starting);
@@ -220,7 +222,7 @@ export class TaskService implements LiveRows {
     return { ...taskSession(row), ...(running ? { last_event: running.task.lastEvent } : {}) };
   }
 
-  /** Here, or as far as is known at another host. */
+  /** Whether a task runs here, or on another host as far as the database shows. */
   #isAtWork({ id, state, endpoint_id }: TaskRow): boolean {
     return state === 'running' && (endpoint_id !== this.#options.store.endpointId || this.isLive(id));
   }

@@ -8,7 +8,7 @@ import type { TaskRequest } from '../shapes/task.ts';
 
 export type Plan = Omit<TurnsRequest, 'about' | 'within' | 'onStaged'>;
 
-/** What a request asks for, with the agent that it names. Throws with everything that is wrong between the two. */
+/** Resolves a request and its agent to a plan. Throws with all faults of the request at once. */
 export async function planTask(request: TaskRequest, agents: Agents): Promise<Plan> {
   const faults: Fault[] = [];
   const agent = await found(request.agent, agents, faults);

@@ -7,10 +7,10 @@ import { storedEvents } from './stored-events.ts';
 const aborted: LastEvent = {
   type: 'aborted',
   reason: 'error',
-  message: 'The host ended in the middle of this task. Start it again if it is still wanted.',
+  message: 'The host ended during this task. Start it again if you still need it.',
 };
 
-/** The tasks that a host before this one left behind. */
+/** Ids of tasks that the previous process of this host left running. */
 export async function tasksLeft({ store }: EndingServices): Promise<string[]> {
   const rows = await store.read((db) =>
     db
@@ -24,7 +24,7 @@ export async function tasksLeft({ store }: EndingServices): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Ends one of them. */
+/** Ends one orphaned task. */
 export async function endLeft(
   services: EndingServices & { readonly log: EventLog },
   id: string,
@@ -37,7 +37,7 @@ export async function endLeft(
   });
 }
 
-/** What the lines of a stream say was used; of a turn that was cut off nothing is known, and so of the whole. */
+/** Totals of a stream's events. The usage is known only when every turn reported it. */
 async function spentSoFar(events: AsyncIterable<NewTurnEvent>): Promise<Spent> {
   let turns = 0;
   let told = 0;

@@ -4,7 +4,7 @@ import type { Session } from '../shapes/session.ts';
 
 export type TaskRow = Selectable<Tables['tasks']>;
 
-/** A task as the observation feed shows it; what is not known is left out. */
+/** A task as a row of the session feed; unknown members are left out. */
 export function taskSession(row: TaskRow): Session {
   const { id, title, state, started_at, engine, model } = row;
   const prompt = row.prompt_tokens;

@@ -8,14 +8,14 @@ import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import { EndedAlready, endTask, type EndingServices, type LastEvent } from './ending.ts';
 import { oneLiner } from './sayings.ts';
 
-/** How long is waited before the end is written again that could not be written. */
+/** Delays between attempts to store the end of a task. */
 const patienceMs = [100, 250, 500, 1000, 2000, 5000];
-/** Tries while the host stops: the next start ends what could not be ended now. */
+/** Attempts while the host stops; the next start ends the task if all fail. */
 const mostWhenStopping = 3;
 
 export interface RunningTaskOptions extends EndingServices {
   readonly id: string;
-  /** The task, for who watches. */
+  /** Span of the task. */
   readonly work: Work<'task'>;
   readonly turns: Turns;
   readonly request: TurnsRequest;
@@ -24,17 +24,17 @@ export interface RunningTaskOptions extends EndingServices {
   readonly onFault: (where: string, error: unknown) => void;
 }
 
-/** One task at work. Nobody has to listen. */
+/** One running task. It needs no reader of its events. */
 export class RunningTask {
   readonly #options: RunningTaskOptions;
-  /** For the feed. */
+  /** `last_event` of the session feed. */
   lastEvent = 'started';
 
   constructor(options: RunningTaskOptions) {
     this.#options = options;
   }
 
-  /** Resolves when the task has ended, or cannot be ended now. Never rejects. */
+  /** Resolves when the end of the task is stored, or storing it has failed. Never rejects. */
   async run(): Promise<void> {
     const { writer, work, stopping, onFault, id } = this.#options;
     const { event, spent } = await this.#work();
@@ -59,7 +59,7 @@ export class RunningTask {
     let last: LastEvent | undefined;
     const emit = async (event: NewTurnEvent) => {
       this.lastEvent = oneLiner(event) ?? this.lastEvent;
-      // The last line is written with all that belongs to the end.
+      // The final event is written together with the end of the task.
       if (event.type === 'answer' || event.type === 'aborted') last = event;
       else await this.#options.writer.append(event);
     };
@@ -74,7 +74,7 @@ export class RunningTask {
     return { event: { type: 'aborted', reason: 'error', message }, spent: { turns: 0 } };
   }
 
-  /** A full disk may have room again. */
+  /** Retries, because a full disk may have room again. */
   async #end(event: LastEvent, spent: Spent): Promise<void> {
     const { id, writer, stopping, onFault } = this.#options;
     for (let tries = 1; ; tries++) {
@@ -82,10 +82,10 @@ export class RunningTask {
         await writer.appendWith(event, (tx) => endTask(this.#options, tx, id, event, spent));
         return;
       } catch (error) {
-        // It was stored the time before, when the database could not say so.
+        // The previous attempt was stored, although its commit was not confirmed.
         if (error instanceof EndedAlready && tries > 1) return;
         if (!(error instanceof StoreError) || (stopping.aborted && tries >= mostWhenStopping)) throw error;
-        if (tries === 1) onFault(`the end of ${id}, which is tried again`, error);
+        if (tries === 1) onFault(`the end of ${id}, which is retried`, error);
         await pause(patienceMs[tries - 1] ?? patienceMs.at(-1) ?? 0);
       }
     }

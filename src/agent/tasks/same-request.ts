@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isRecord } from '../../util/json.ts';
 
-/** Of a request's members, in whatever order they came. */
+/** SHA-256 of a request's members, independent of their order. */
 export const requestDigest = (request: object): string =>
   createHash('sha256').update(JSON.stringify(request, sorted)).digest('hex');
 

@@ -1,10 +1,10 @@
 import { endedEvent, oneLine } from '../last-event.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 
-/** Characters of a title, and of what a row says about the last event. */
+/** Maximum characters of a title and of `last_event`. */
 const most = { title: 80, lastEvent: 200 };
 
-/** One line for the feed; undefined: it does not change what was said. */
+/** `last_event` text of an event; undefined when the event does not change it. */
 export function oneLiner(event: NewTurnEvent): string | undefined {
   switch (event.type) {
     case 'turn':
@@ -12,7 +12,7 @@ export function oneLiner(event: NewTurnEvent): string | undefined {
     case 'tool_call':
       return oneLine(`calls ${event.tool}`, most.lastEvent);
     case 'tool_result':
-      return event.ok ? 'goes on' : 'a call was refused or failed';
+      return event.ok ? 'continues' : 'a call was refused or failed';
     case 'staged':
       return oneLine(`${event.pending_id} waits for a person: ${event.summary}`, most.lastEvent);
     case 'answer':
@@ -27,5 +27,5 @@ export function oneLiner(event: NewTurnEvent): string | undefined {
   }
 }
 
-/** A task by the beginning of its prompt. */
+/** Title of a task: the beginning of its prompt. */
 export const titleOf = (prompt: string): string => oneLine(prompt, most.title) || 'a task';

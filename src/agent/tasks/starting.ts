@@ -14,14 +14,14 @@ export interface NewTask {
   readonly digest: string;
 }
 
-/** Credentials are handed out once, when the task is made. */
+/** A created task. The capability is returned only here. */
 export interface StartedTask {
   readonly id: string;
   readonly sessionId: string;
   readonly capability: string;
 }
 
-/** The row, the first line and the store session of a task. */
+/** Inserts the row, the first event and the store session of a task. */
 export async function insertTask(
   { store, log, sessions }: { store: Store; log: EventLog; sessions: Pick<StoreSessions, 'open'> },
   tx: Tx,
@@ -57,7 +57,7 @@ export async function insertTask(
   return { id, sessionId, capability };
 }
 
-/** The task that was made under a key before. Throws where it was another request. */
+/** Finds the task that was created with an idempotency key. Throws when its request was a different one. */
 export async function findByKey(store: Store, key: string, digest: string) {
   const row = await store.read((db) =>
     db

@@ -1,10 +1,10 @@
 import type { Store } from '../../store/index.ts';
 import type { TurnEvent } from '../shapes/turn-event.ts';
 
-/** Lines that are held at a time. */
+/** Events that are fetched at a time. */
 const batch = 64;
 
-/** The events of a task as they are stored, those to come not. */
+/** Reads the stored events of a task; does not wait for new ones. */
 export async function* storedEvents(
   store: Store,
   stream: string,

@@ -1,7 +1,7 @@
 import type { TaskDetail } from '../shapes/task.ts';
 import type { TurnEvent } from '../shapes/turn-event.ts';
 
-/** Characters of a turn's text. */
+/** Maximum characters of a turn's text. */
 const mostText = 2000;
 
 interface Call {
@@ -11,7 +11,7 @@ interface Call {
   pendingId?: string;
 }
 
-/** What happened in each turn. */
+/** Summarizes the turns of a task: text and tool calls. */
 export async function turnSummary(events: AsyncIterable<TurnEvent>): Promise<TaskDetail['turns']> {
   const turns: { readonly n: number; text: string; readonly calls: Call[] }[] = [];
   for await (const event of events) {

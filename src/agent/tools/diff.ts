@@ -1,6 +1,6 @@
 import { createTwoFilesPatch, FILE_HEADERS_ONLY, formatPatch } from 'diff';
 
-/** Lines that a comparison may give up at: beyond them the whole file is shown as replaced. */
+/** Maximum edit distance; beyond it the whole file is shown as replaced. */
 const mostEdits = 4000;
 const timeoutMs = 2000;
 
@@ -12,7 +12,7 @@ const linesOf = (text: string, sign: '+' | '-'): string[] => {
   return [...lines.map((line) => sign + line), ...(open ? ['\\ No newline at end of file'] : [])];
 };
 
-/** Unified, of one file; undefined stands for no file. Exactly what applying the change does. */
+/** Unified diff of one file, equal to what applying the change does. Undefined stands for a missing file. */
 export function unifiedDiff(path: string, before: string | undefined, after: string | undefined): string {
   const from = before === undefined ? '/dev/null' : `a${path}`;
   const to = after === undefined ? '/dev/null' : `b${path}`;

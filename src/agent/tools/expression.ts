@@ -1,11 +1,11 @@
 import { RE2JS, RE2JSException } from 're2js';
 import { Refusal } from './refusal.ts';
 
-/** States that an expression may be compiled to: a line then costs at most some tens of milliseconds. */
+/** Maximum states of a compiled expression, so that a line takes at most some tens of milliseconds. */
 const mostStates = 2000;
 
 /**
- * Whether a text holds a match, in time linear in the text whatever the expression: no backtracking.
+ * Returns a function that searches a text for a match, in linear time for any expression, without backtracking.
  * @throws Refusal
  */
 export function expressionTest(pattern: string, ignoreCase: boolean): (text: string) => boolean {
@@ -21,7 +21,10 @@ export function expressionTest(pattern: string, ignoreCase: boolean): (text: str
   }
 }
 
-/** Whether a relative path fits: `*` and `?` within a name, `**` over folders; a glob without `/` is of the name alone. */
+/**
+ * Returns a matcher for relative paths: `*` and `?` match within a name, `**` across folders; a glob without `/`
+ * matches names.
+ */
 export function globTest(glob: string): (path: string) => boolean {
   const pattern = glob
     .split(/(\*\*\/|\*\*|\*|\?)/)

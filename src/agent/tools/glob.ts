@@ -1,8 +1,8 @@
-/** Whether a name fits a glob of grants, in which `*` stands for any characters and nothing else is special. */
+/** Whether a name matches a glob of grants. `*` matches any characters; nothing else is special. */
 export function globMatches(glob: string, name: string): boolean {
   let at = 0;
   let inGlob = 0;
-  // Where to go on when what follows the last star did not fit.
+  // Position to backtrack to when the text after the last star does not match.
   let star = -1;
   let starAt = 0;
   while (at < name.length) {

@@ -2,7 +2,7 @@ import { systemCode } from '../../util/system-code.ts';
 import { AgentError } from '../errors.ts';
 import type { ToolOutput } from '../tool.ts';
 
-/** What a tool does not do, told to the model: one sentence that says what would work. */
+/** A refusal of a tool. The message is sent to the model and says what would work. */
 export class Refusal extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -13,7 +13,7 @@ export class Refusal extends Error {
 export const said = (output: string, truncated = false): ToolOutput => ({ ok: true, output, truncated });
 export const refused = (output: string): ToolOutput => ({ ok: false, output, truncated: false });
 
-/** A refusal as an output that the model reads; what is none passes through. */
+/** Converts a thrown refusal to an output for the model; other errors are rethrown. */
 export async function answering<Answer>(work: () => Promise<Answer>): Promise<Answer | ToolOutput> {
   try {
     return await work();
@@ -23,7 +23,7 @@ export async function answering<Answer>(work: () => Promise<Answer>): Promise<An
   }
 }
 
-/** Of a change that is no longer what a person saw. */
+/** The base of a change differs from what the person saw. */
 export const baseMoved = (message: string, options?: ErrorOptions): AgentError =>
   new AgentError('conflict', 'base_moved', message, options);
 
@@ -44,18 +44,18 @@ const reasons: Readonly<Record<string, string>> = {
   EAGAIN: 'it has nothing to read at the moment',
 };
 
-/** The code of a system error. An AgentError, such as the reason of a signal, is none. */
+/** The code of a system error; undefined for other errors, including AgentError. */
 export const codeOf = (error: unknown): string | undefined =>
   error instanceof AgentError ? undefined : systemCode(error);
 
-/** An error of the file system as a refusal; anything else passes through. */
+/** Converts a file system error to a refusal; returns other errors unchanged. */
 export function fileRefusal(error: unknown, shown: string): unknown {
   const code = codeOf(error);
   if (code === undefined || !/^E[A-Z0-9]+$/.test(code)) return error;
   return new Refusal(`${shown}: ${reasons[code] ?? `the file system says ${code}`}.`, { cause: error });
 }
 
-/** Line ends, escape sequences and marks that turn the direction of writing would make a line say something else. */
+/** Escapes line ends, escape sequences and bidirectional marks, which could falsify a line. */
 export const onOneLine = (text: string): string =>
   text.replaceAll(
     /[\p{Cc}\p{Cf}\u2028\u2029]/gu,

@@ -6,7 +6,7 @@ import { matchesAny } from './glob.ts';
 const gated =
   'Runs only when a person approves the staged change: GET /agent/v1/pending lists what waits, POST /agent/v1/pending/{id}/approve applies it.';
 
-/** The tools of several sources as one box. Of two tools of one name the first counts. */
+/** The tools of several sources. The first of two tools with the same name counts. */
 export class SourcedToolbox implements Toolbox {
   readonly enforcementTier: Toolbox['enforcementTier'];
   readonly #sources: readonly ToolSource[];

@@ -1,14 +1,14 @@
 /**
- * Controls but tab and line feed, and marks that turn or hide what a person reads. What joins emoji, or chooses how one
- * looks, is part of them.
+ * Control characters and invisible characters, which reorder or hide text. Joiners and variation selectors within emoji
+ * are excluded; `countInvisible` skips tabs and line feeds.
  */
 const unseen =
   /\r(?!\n)|(?<![\p{Extended_Pictographic}\u{1f3fb}-\u{1f3ff}]\ufe0f?)\u200d|(?!\r|\u200d|\ufe0e|\ufe0f)[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2028\u2029]/gu;
 const mostNamed = 8;
 
 /**
- * A sentence for who decides about a change of a text, where it adds what no reader sees: text that overwrites itself in
- * a terminal, or that runs from right to left. Empty where it adds none.
+ * Warning for the person who approves a change that adds invisible characters, such as terminal control characters or
+ * bidirectional marks. Empty when it adds none.
  */
 export function unseenNote(before: string, after: string): string {
   const had = counted(before);
@@ -16,7 +16,7 @@ export function unseenNote(before: string, after: string): string {
   if (added.length === 0) return '';
   const names = added.slice(0, mostNamed).map(([mark]) => `U+${hex(mark)}`);
   const more = added.length > names.length ? ' and others' : '';
-  return ` Take care: it adds characters that are not seen (${names.join(', ')}${more}).`;
+  return ` Warning: it adds invisible characters (${names.join(', ')}${more}).`;
 }
 
 function counted(text: string): Map<string, number> {

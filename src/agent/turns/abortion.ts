@@ -2,19 +2,19 @@ import { StoreError } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
 import type { AbortReason } from '../shapes/turn-event.ts';
 
-/** The end of a task or step without an answer; the message is for people. */
+/** Ends a task or step without an answer. The message is for people. */
 export class Abortion extends Error {
   readonly reason: AbortReason;
   constructor(reason: AbortReason, message: string) {
     super(message);
-    this.name = 'Abortion';
+    this.name = 'AgentAbortError';
     this.reason = reason;
   }
 }
 
 /**
- * What an error means for the one whose work it ended. What we did not foresee is told without what is inside of us.
- * @param signals of the host and of the deadline: when one is aborted, that is why, whatever came of it
+ * Maps the error that ended an agent's work. Unexpected errors are reported without internal details.
+ * @param signals when one is aborted, its reason counts instead of the error
  */
 export function toAbortion(
   error: unknown,

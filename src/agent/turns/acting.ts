@@ -14,29 +14,30 @@ import { capped } from './cap.ts';
 import type { Deadline } from './limits.ts';
 import type { Outcome, Telling } from './telling.ts';
 
-/** The same call that fails is not made more often. */
+/** Consecutive failures of the same call that end the work. */
 const mostFailures = 4;
 
 export interface ActingOptions {
   readonly changes: Pick<Changes, 'stage' | 'applyNow' | 'decision'>;
   readonly sessions: Pick<StoreSessions, 'isRevoked'>;
   readonly request: TurnsRequest;
-  /** What the agent may call. */
+  /** Tools that the agent may call, by name. */
   readonly tools: ReadonlyMap<string, Tool>;
   readonly deadline: Deadline;
   readonly emit: (event: NewTurnEvent) => Promise<void>;
   readonly telling: Telling;
-  /** Of the host alone, and with the deadline. */
+  /** Aborted when the host stops. */
   readonly hostSignal: AbortSignal;
+  /** Aborted when the host stops or the deadline passes. */
   readonly signal: AbortSignal;
   readonly onFault: (error: unknown) => void;
 }
 
-/** Does what the model calls for, as far as it may, and tells what came of it. */
+/** Runs the model's tool calls within the agent's grants, and emits their events. */
 export class Acting {
   readonly #options: ActingOptions;
   readonly #context: ToolContext;
-  /** By call: how often it failed, one after the other. */
+  /** Consecutive failures by call. */
   readonly #failures = new Map<string, number>();
 
   constructor(options: ActingOptions) {
@@ -46,7 +47,7 @@ export class Acting {
     this.#context = { ...about, agent: agent.name, grants: agent.grants, cwd, signal };
   }
 
-  /** What the model gets to read. Throws an `Abortion` where no further call makes sense. */
+  /** Runs a call. @returns the output for the model. Throws `AgentAbortError` when the work must end. */
   async act(call: PlannerCall): Promise<string> {
     const { emit, telling, tools } = this.#options;
     const args = readArguments(call.arguments);
@@ -80,7 +81,7 @@ export class Acting {
     try {
       return await this.#use(tool, args, work);
     } catch (error) {
-      // Nothing more can be recorded, so nothing more is done.
+      // When the store fails nothing can be recorded, so the work ends.
       if (signal.aborted || error instanceof Abortion || error instanceof StoreError) throw error;
       if (error instanceof AgentError) return (isOurs(error) ? failed : refused)(error.code, error.message);
       onFault(error);
@@ -102,9 +103,9 @@ export class Acting {
   async #stage(tool: ChangeTool, proposal: Proposal, work: Work<'tool'>): Promise<Outcome> {
     const { request, changes, deadline, emit, hostSignal } = this.#options;
     const waits = request.onStaged === 'wait';
-    // Once it is staged, a person may let it happen at any time.
+    // A staged change may be applied at any time.
     if (waits) await request.beforeEffect?.();
-    // Not cut off: a change that is staged is told, so that whoever ends this withdraws it.
+    // Not interruptible: the event of a staged change must be emitted, so that the change can be withdrawn later.
     const { id, summary } = await changes.stage(tool, proposal, this.#context);
     work.facts.staged = true;
     await emit({ type: 'staged', pending_id: id, tool: tool.name, summary });
@@ -140,15 +141,15 @@ const bad =
 const refused = bad('refused');
 const failed = bad('failed');
 
-/** It may go well another time, without the model asking for anything else. */
+/** Whether the same call may succeed later. */
 const isOurs = ({ kind }: AgentError): boolean => kind === 'unavailable' || kind === 'too_many';
 
 const revokedMessage = 'The session was revoked: nothing more is done for it.';
 
-/** JSON, short and the same wherever the host keeps its files: what also the smallest model goes on with. */
+/** Short JSON without host paths, which small models handle well. */
 const stagedMessage = (id: string) => `{"status": "waits for a person", "id": "${id}", "done": false}`;
 
-/** Of what the host has, a model learns no more than what it may call. */
+/** Lists only the tools that the agent may call. */
 function noSuchTool(name: string, tools: ReadonlyMap<string, Tool>): string {
   const known = [...tools.keys()].slice(0, 50).join(', ');
   return `There is no tool '${name.slice(0, 100)}' for you. ${known === '' ? 'You have no tools.' : `Your tools: ${known}.`}`;

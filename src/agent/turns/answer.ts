@@ -8,21 +8,20 @@ export interface Answer {
   readonly calls: readonly PlannerCall[];
   readonly finish: Extract<PlannerEvent, { type: 'end' }>['finish'];
   readonly usage: Extract<PlannerEvent, { type: 'end' }>['usage'];
-  /** Characters that the model wrote, thoughts and calls with them. */
+  /** Characters that the model wrote, including reasoning and tool calls. */
   readonly written: number;
 }
 
 /**
- * Characters of an answer, on average for each token that it may have: whoever writes more keeps to no limit. Few texts
- * come to more than 6.
+ * Maximum average characters per token. Normal text has at most 6; a model that exceeds this ignores its token limit.
  */
 const mostPerToken = 16;
-/** And for all of it: a single token may be long. */
+/** Characters that are always allowed, because a single token may be long. */
 const mostAnyway = 256;
 
 /**
- * One answer, told as it comes; one that is longer than was asked for is cut off. The signal ends it at once, also where the model
- * never notices.
+ * Reads one answer and emits its deltas as they arrive. An answer that is longer than requested is cut off. The signal
+ * ends the reading at once, even if the model does not react to it.
  */
 export async function readAnswer(
   planner: Planner,
@@ -39,7 +38,7 @@ export async function readAnswer(
     for (;;) {
       const next = await unlessAborted(events.next(), signal);
       if (next.done)
-        throw new AgentError('unavailable', 'model_broke_off', 'The model broke off its answer.');
+        throw new AgentError('unavailable', 'model_broke_off', 'The model did not complete its answer.');
       const event = next.value;
       if (event.type === 'end') {
         const { finish, usage } = event;

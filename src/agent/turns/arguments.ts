@@ -2,12 +2,12 @@ import { isRecord } from '../../util/json.ts';
 import type { Tool } from '../tool.ts';
 import { checkOf } from './schema-check.ts';
 
-/** Objects and lists within each other. */
+/** Maximum nesting of arguments. */
 const mostNested = 100;
 
 export type Arguments = Readonly<Record<string, unknown>>;
 
-/** What a model wrote as arguments, as a value; text where it is no JSON. */
+/** Parses the arguments of a call. Returns the text itself when it is not JSON or nested too deeply. */
 export function readArguments(text: string): unknown {
   if (text.trim() === '') return {};
   try {
@@ -18,7 +18,7 @@ export function readArguments(text: string): unknown {
   }
 }
 
-/** What is wrong with them, told to the model; undefined where they fit. */
+/** Error message for the model; undefined when the arguments fit the schema. */
 export function argumentFaults({ name, inputSchema }: Tool, value: unknown): string | undefined {
   if (typeof value === 'string')
     return `The arguments of ${name} must be one JSON object; what came is no JSON.`;
@@ -30,7 +30,7 @@ export function argumentFaults({ name, inputSchema }: Tool, value: unknown): str
   );
 }
 
-/** Without recursion: what is deep would break whoever walks it. */
+/** Iterative, because deep nesting would exhaust the stack. */
 function isDeep(value: unknown): boolean {
   let level: unknown[] = [value];
   for (let depth = 0; level.length > 0; depth++) {

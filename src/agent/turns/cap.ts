@@ -1,4 +1,4 @@
-/** UTF-8 bytes of an output that a model gets to read. */
+/** Maximum UTF-8 bytes of a tool output. */
 export const mostOutputBytes = 32 * 1024;
 
 interface Output {
@@ -6,13 +6,13 @@ interface Output {
   readonly truncated: boolean;
 }
 
-/** No more than a model should read at once; what is left out is said. */
+/** Cuts a long output, and appends how much was left out. */
 export function capped<Any extends Output>(made: Any): Any {
   const { output } = made;
   const bytes = Buffer.byteLength(output);
   if (bytes <= mostOutputBytes) return made;
   const kept = Buffer.from(output).subarray(0, mostOutputBytes - 100);
-  // A character that was cut in two is dropped.
+  // Streaming mode drops a character that was cut in two.
   const text = new TextDecoder().decode(kept, { stream: true });
   return {
     ...made,

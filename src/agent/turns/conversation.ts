@@ -3,14 +3,14 @@ import type { TurnsRequest } from '../services.ts';
 
 type ToolMessage = Extract<PlannerMessage, { role: 'tool' }>;
 
-/** Characters of a result that is not worth shortening. */
+/** Results of at most this many characters are not shortened. */
 const fewCharacters = 200;
 
-/** What the model has been told and has said. */
+/** Messages of the agent's conversation with the model. */
 export class Conversation {
   readonly #messages: PlannerMessage[];
 
-  /** Where the host keeps its files is not told: tools take paths relative to the working folder. */
+  /** The path of the working folder is not included: tools take paths relative to it. */
   constructor({ agent, prompt, inputs }: Pick<TurnsRequest, 'agent' | 'prompt' | 'inputs'>) {
     this.#messages = [
       ...(agent.instructions === '' ? [] : [{ role: 'system', content: agent.instructions } as const]),
@@ -35,8 +35,8 @@ export class Conversation {
   }
 
   /**
-   * Makes room: the oldest result that is still whole gives way, but the last one only to its half.
-   * @returns false where there is nothing to shorten
+   * Frees context: removes the content of the oldest long tool result, or halves it if it is the only one.
+   * @returns false when there is nothing to shorten
    */
   shorten(): boolean {
     const results = this.#messages.flatMap((message, index) =>

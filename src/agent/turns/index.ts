@@ -16,11 +16,11 @@ export interface TurnLoopOptions {
   readonly sessions: Pick<StoreSessions, 'isRevoked'>;
   readonly clock: Clock;
   readonly watch: Watch;
-  /** Hears of what nobody foresaw. */
+  /** Called with unexpected errors. */
   readonly onFault: (where: string, error: unknown) => void;
 }
 
-/** Lets a model work: it answers, its calls are made, it reads what came of them, until it has an answer. */
+/** Agent loop: asks the model, runs its tool calls and sends it the results, until it answers without calls. */
 export class TurnLoop implements Turns {
   readonly #options: TurnLoopOptions;
 

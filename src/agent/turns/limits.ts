@@ -2,19 +2,19 @@ import type { Clock } from '../clock.ts';
 import type { AgentLimits } from '../shapes/agent-spec.ts';
 import { Abortion } from './abortion.ts';
 
-/** Of an agent and a request that say nothing. */
+/** Limits when neither the agent nor the request sets them. */
 const usual = { max_turns: 16, timeout_secs: 600 } as const;
-/** Tokens of one answer, however many the budget has. */
+/** Maximum tokens of one answer. */
 const mostOfAnswer = 16_384;
 
 export interface Limits {
   readonly turns: number;
-  /** Undefined: no bound for all answers together. */
+  /** Completion tokens of all answers together; undefined: unlimited. */
   readonly tokens: number | undefined;
   readonly seconds: number;
 }
 
-/** A request's limits count before the agent's, member by member. */
+/** The request's limits override the agent's, member by member. */
 export const limitsOf = (agent: AgentLimits = {}, request: AgentLimits = {}): Limits => ({
   turns: request.max_turns ?? agent.max_turns ?? usual.max_turns,
   tokens: request.max_tokens ?? agent.max_tokens,
@@ -26,22 +26,22 @@ interface Used {
   readonly completionTokens: number;
 }
 
-/** What a task or step has used of its turns and tokens. */
+/** Counts the turns and tokens of a task or step against its limits. */
 export class Spending {
   readonly #limits: Limits;
   #turns = 0;
   #prompt = 0;
   #completion = 0;
-  /** With what was guessed where a model did not say. */
+  /** Completion tokens, estimated for turns without reported usage. */
   #counted = 0;
-  /** Turns whose model said what it used. */
+  /** Turns with reported usage. */
   #disclosed = 0;
 
   constructor(limits: Limits) {
     this.#limits = limits;
   }
 
-  /** The number of the turn that begins. Throws where none is left. */
+  /** Starts a turn. @returns its number, from 1. Throws when no turn or token is left. */
   begin(): number {
     const { turns, tokens } = this.#limits;
     if (this.#turns >= turns)
@@ -51,13 +51,13 @@ export class Spending {
     return this.#turns;
   }
 
-  /** Tokens that the next answer may have. */
+  /** Maximum tokens of the next answer. */
   get answerTokens(): number {
     const { tokens } = this.#limits;
     return tokens === undefined ? mostOfAnswer : Math.min(mostOfAnswer, tokens - this.#counted);
   }
 
-  /** @param written characters of the answer, to guess by where the model did not say */
+  /** @param written characters of the answer, for an estimate when the model reports no usage */
   add(used: Used | undefined, written: number): void {
     this.#counted += used?.completionTokens ?? Math.ceil(written / 4);
     if (used) {
@@ -73,11 +73,11 @@ export class Spending {
 
   overTokens(): Abortion {
     const tokens = amount(this.#limits.tokens ?? 0, 'token');
-    return new Abortion('budget', `There was no whole answer within ${tokens} (limits.max_tokens).`);
+    return new Abortion('budget', `There was no complete answer within ${tokens} (limits.max_tokens).`);
   }
 
   told(): { turns: number; usage?: { prompt_tokens: number; completion_tokens: number } } {
-    // Of a turn that was cut off nothing is known, and so of the whole.
+    // The total is known only when every turn reported its usage.
     const known = this.#turns > 0 && this.#disclosed === this.#turns;
     return {
       turns: this.#turns,
@@ -86,7 +86,7 @@ export class Spending {
   }
 }
 
-/** Wall time, without the time that a person takes to decide; jumps of the wall clock do not count. */
+/** Deadline of a task or step, by the monotonic clock. It is paused while a person decides. */
 export class Deadline {
   readonly #clock: Clock;
   readonly #cut = new AbortController();
@@ -99,16 +99,16 @@ export class Deadline {
     this.#clock = clock;
     this.#leftMs = seconds * 1000;
     this.#since = clock.monotonic();
-    this.#message = `The time was up after ${amount(seconds, 'second')} (limits.timeout_secs).`;
+    this.#message = `The time limit of ${amount(seconds, 'second')} was reached (limits.timeout_secs).`;
     this.#arm();
   }
 
-  /** Aborted when the time is up, with an `Abortion` as its reason. */
+  /** Aborted when the time is up, with an `AgentAbortError` as its reason. */
   get signal(): AbortSignal {
     return this.#cut.signal;
   }
 
-  /** The time stands still while the promise is waited for. */
+  /** Pauses the deadline until the promise settles. */
   async without<T>(wait: () => Promise<T>): Promise<T> {
     this.stop();
     this.#leftMs -= this.#clock.monotonic() - this.#since;

@@ -2,7 +2,7 @@ import { isRecord } from '../../util/json.ts';
 import type { PlannerRequest } from '../planner.ts';
 import { checkOf } from './schema-check.ts';
 
-/** What is wrong with an answer that had to be JSON, told to the model. */
+/** Error message for the model when its answer does not have the required format. */
 export function formatFaults(format: PlannerRequest['responseFormat'], text: string): string | undefined {
   if (!format) return undefined;
   let value: unknown;

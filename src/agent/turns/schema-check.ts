@@ -4,21 +4,21 @@ import formats from 'ajv-formats';
 import { RE2JS } from 're2js';
 import { TookTooLong, withinTime } from '../within-time.ts';
 
-/** Violations that are told at once. */
+/** Violations that are listed. */
 const mostTold = 20;
-/** Violations that are put into words, of which many may be the same. */
+/** Violations that are formatted; many may give the same text. */
 const mostErrors = 1000;
-/** Characters of one. */
+/** Characters of one violation. */
 const mostSentence = 500;
-/** What compiling a schema may take, and what a check may. */
+/** CPU time limit of compiling a schema, and of one validation. */
 const mostMs = 500;
 
-/** The violations of a value, each a sentence; empty where there is none. */
+/** Lists the violations of a value; empty when it is valid. */
 export type Check = (value: unknown) => string[];
 
 const checks = new WeakMap<object, Check>();
 
-/** The check of a schema, compiled once. A schema that cannot be compiled lets everything pass. */
+/** The validator of a schema, compiled once. A schema that cannot be compiled accepts every value. */
 export function checkOf(schema: object): Check {
   const known = checks.get(schema) ?? made(schema);
   checks.set(schema, known);
@@ -43,7 +43,7 @@ function violations(validate: ValidateFunction, schema: object, value: unknown):
   } catch (error) {
     if (error instanceof RangeError) return ['it nests too deep for its schema'];
     if (!(error instanceof TookTooLong)) throw error;
-    // Once is enough: nobody waits for it again.
+    // Not tried again for this schema.
     checks.set(schema, () => [endless]);
     return [endless];
   }
@@ -52,11 +52,11 @@ function violations(validate: ValidateFunction, schema: object, value: unknown):
   return told.size > some.length ? [...some, `and ${told.size - some.length} more`] : some;
 }
 
-/** Patterns come from strangers: matched in linear time. */
+/** Patterns are untrusted, so they are matched in linear time. */
 const regExp = Object.assign(
   (pattern: string) => {
     const expression = RE2JS.compile(pattern);
-    // Ajv tells them apart by their texts.
+    // Ajv identifies a pattern by its text.
     return { test: (text: string) => expression.matcher(text).find(), toString: () => pattern };
   },
   { code: 'undefined' },
@@ -70,7 +70,7 @@ const options: Options = {
   code: { regExp },
 };
 
-/** As a schema of today, or else of the draft that many still write. */
+/** Compiles as JSON Schema 2020-12, or else as draft-07. */
 function compiled(schema: object): ValidateFunction | undefined {
   const { $schema: _, ...plain } = schema as Record<string, unknown>;
   for (const Draft of [Ajv2020, Ajv]) {
@@ -79,7 +79,7 @@ function compiled(schema: object): ValidateFunction | undefined {
       (formats as unknown as (to: unknown) => void)(ajv);
       return ajv.compile(plain);
     } catch {
-      // The next one may. What took too long is not caught here: it ends all of the work.
+      // The next draft may accept it. A time limit is enforced by the caller.
     }
   }
   return undefined;

@@ -11,13 +11,13 @@ import type { Spending } from './limits.ts';
 import { formatFaults } from './response-format.ts';
 import type { Asking, Telling } from './telling.ts';
 
-/** How long is waited before a model that has no time is asked again. */
+/** Delays before a busy model is asked again. */
 const patienceMs = [500, 1000, 2000, 4000];
-/** Answers, one after the other, that were cut off or did not fit what was asked for. */
+/** Consecutive answers that are cut off or have the wrong format. */
 const mostUnfit = 3;
-/** Characters of such an answer that the model sees again. */
+/** Characters of such an answer that stay in the conversation. */
 const mostKept = 300;
-/** Calls of one answer. */
+/** Tool calls of one answer. */
 const mostCalls = 32;
 
 export interface TalkOptions {
@@ -30,13 +30,13 @@ export interface TalkOptions {
   readonly signal: AbortSignal;
 }
 
-/** The talk with the model, turn by turn. */
+/** Dialog with the model, turn by turn. */
 export class Talk {
   readonly #options: TalkOptions;
   readonly #conversation: Conversation;
   readonly #ids = new Set<string>();
   #unfit = 0;
-  /** Of the last answer. */
+  /** Text of the final answer. */
   text = '';
 
   constructor(options: TalkOptions) {
@@ -45,7 +45,11 @@ export class Talk {
     options.telling.told(this.#conversation.messages);
   }
 
-  /** One turn: the calls that the model wants made, none where its answer was not fit, undefined where that is all. */
+  /**
+   * Runs one turn.
+   * @returns the tool calls to run; an empty list when the model must answer again; undefined when `text` is the final
+   * answer
+   */
   async turn(): Promise<readonly PlannerCall[] | undefined> {
     const { planner, spending, emit, request, telling } = this.#options;
     const n = spending.begin();
@@ -61,7 +65,7 @@ export class Talk {
     if (spending.left < 0 || (finish === 'length' && spending.left === 0)) throw spending.overTokens();
     const calls = this.#named(answer.calls, n);
     if (finish === 'length') {
-      // Cut off short of what it was given: the context is full.
+      // Cut off before its token limit: the context is full.
       if (usage && usage.completionTokens < asked) this.#conversation.shorten();
       return this.#again(text, cutOff);
     }
@@ -114,18 +118,21 @@ export class Talk {
     };
   }
 
-  /** Has the model answer once more. */
+  /** Asks the model to answer again. */
   #again(text: string, why: string): readonly PlannerCall[] {
     this.#unfit += 1;
     if (this.#unfit >= mostUnfit)
-      throw new Abortion('error', `The model gave ${mostUnfit} unfit answers in a row. The last one: ${why}`);
+      throw new Abortion(
+        'error',
+        `The model gave ${mostUnfit} unusable answers in a row. The last one: ${why}`,
+      );
     this.#conversation.said(beginning(text), []);
     this.#conversation.told(why);
     this.#options.telling.told(this.#conversation.messages.slice(-1));
     return [];
   }
 
-  /** Every call of a task has an id of its own, whatever the model wrote. */
+  /** Makes the ids of calls unique within the task. */
   #named(calls: readonly PlannerCall[], n: number): readonly PlannerCall[] {
     if (calls.length > mostCalls)
       throw new Abortion(
@@ -142,7 +149,7 @@ export class Talk {
   }
 }
 
-/** What was not fit takes no room in the talk. */
+/** An unusable answer takes little room in the conversation. */
 const beginning = (text: string) => (text.length > mostKept ? `${text.slice(0, mostKept)} ...` : text);
 
 const cutOff = 'Your answer was cut off because it was too long. Answer again, and more briefly.';
@@ -152,5 +159,5 @@ const tooLong = (tools: number) =>
     'error',
     tools === 0
       ? 'The conversation does not fit the context of the model: give it less to read, or the agent fewer tools.'
-      : `The conversation, with what its ${tools === 1 ? 'tool says of itself' : `${tools} tools say of themselves`}, does not fit the context of the model: grant fewer tools, give it less to read, or start the host with a model of a larger context.`,
+      : `The conversation, with the ${tools === 1 ? 'description of its tool' : `descriptions of its ${tools} tools`}, does not fit the context of the model: grant fewer tools, give it less to read, or start the host with a model of a larger context.`,
   );

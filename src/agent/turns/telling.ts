@@ -11,22 +11,22 @@ export interface TellingOptions {
   readonly watch: Watch;
   readonly request: Pick<TurnsRequest, 'agent' | 'within'>;
   readonly emit: (event: NewTurnEvent) => Promise<void>;
-  /** Why something came to no end, when it is aborted. */
+  /** When it is aborted, its reason is the result of open spans. */
   readonly signal: AbortSignal;
 }
 
-/** What came of a call; `ending` where that is not plain from the output. */
+/** Output of a tool call; `spanResult` when it cannot be derived from the output. */
 export interface Outcome extends ToolOutput {
   readonly ending?: Ending;
 }
 
-/** How an answer is asked for: with events that are also told, in the trace of this turn. */
+/** What a request to the model needs from its span: an `emit` that also fills the span, and the trace context. */
 export interface Asking {
   readonly emit: (event: NewTurnEvent) => Promise<void>;
   readonly traceparent: string | undefined;
 }
 
-/** Tells who watches what an agent says and does. */
+/** Creates the spans of an agent's turns and tool calls. */
 export class Telling {
   readonly #options: TellingOptions;
 
@@ -34,13 +34,13 @@ export class Telling {
     this.#options = options;
   }
 
-  /** What the model is told before it answers. */
+  /** Adds messages to the transcript of the parent span. */
   told(messages: readonly PlannerMessage[]): void {
     const { work } = this.#options.request.within;
     for (const { role, content } of messages) work.say(role, () => content);
   }
 
-  /** One answer of the model. */
+  /** Runs one request to the model in a span. */
   async turn(n: number, { engine, model }: Route, ask: (asking: Asking) => Promise<Answer>): Promise<Answer> {
     const { watch, request, signal } = this.#options;
     const { work: parent, ids } = request.within;
@@ -70,7 +70,7 @@ export class Telling {
     }
   }
 
-  /** One call of a tool; undefined where there is none of that name. */
+  /** Runs one tool call in a span. @param tool undefined when no tool has that name */
   async tool<Made extends Outcome>(
     call: PlannerCall,
     tool: Tool | undefined,

@@ -13,17 +13,17 @@ interface Builtin {
   readonly origin: string;
 }
 
-/** The workflows that come with the host, and that nobody can change. */
+/** The read-only workflows that are shipped with the host. */
 export class Builtins {
   readonly #byName: ReadonlyMap<string, Builtin>;
 
-  /** @throws Error where a source does not lint or lacks what its listing shows: a fault of ours */
+  /** @throws Error when a source does not lint or lacks listed metadata, which is a bug */
   constructor(sources: readonly string[]) {
     const all = sources.map(builtinOf).toSorted((a, b) => (a.ensemble.name < b.ensemble.name ? -1 : 1));
     this.#byName = new Map(all.map((one) => [one.ensemble.name, one]));
   }
 
-  /** @param folder holds a `.toml` for each */
+  /** @param folder contains one `.toml` file per workflow */
   static async open(folder: string): Promise<Builtins> {
     const files = (await readdir(folder)).filter((file) => file.endsWith('.toml'));
     return new Builtins(await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8'))));

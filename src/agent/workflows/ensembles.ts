@@ -10,7 +10,7 @@ import { type Linted, lintEnsemble } from './definition/lint.ts';
 import { digestOf } from './digest.ts';
 import { stamped } from './stamp.ts';
 
-/** A source that is not stored, because it does not lint. */
+/** Thrown for a source with lint errors, which is not stored. */
 export class LintRefusal extends Error {
   readonly report: LintReport;
   constructor(report: LintReport) {
@@ -25,11 +25,11 @@ interface Parts {
   readonly builtins: Builtins;
   readonly toolbox: Pick<Toolbox, 'catalog'>;
   readonly agents: Agents;
-  /** What the operator lets be run by name. */
+  /** Whether the operator allows running a workflow by this name. */
   readonly isEnabled: (name: string) => boolean;
 }
 
-/** What a run starts with. */
+/** A workflow that can be started. */
 export interface Callable {
   readonly name: string;
   readonly source: string;
@@ -38,7 +38,7 @@ export interface Callable {
 
 type Row = Selectable<Tables['workflows']>;
 
-/** Stored workflows: their sources byte for byte, also those that no longer lint. */
+/** Stored workflows. Sources are stored byte for byte, and stay even if a newer host finds errors in them. */
 export class Ensembles {
   readonly #parts: Parts;
 
@@ -59,7 +59,7 @@ export class Ensembles {
     return this.#record(row);
   }
 
-  /** A workflow that may be run by this name: a stored one, else a built-in. */
+  /** The workflow to run by this name: a stored one, or else a built-in; undefined when it is not enabled. */
   async callable(name: string): Promise<Callable | undefined> {
     if (!this.#parts.isEnabled(name)) return undefined;
     const found = (await this.#row(name)) ?? this.#parts.builtins.get(name);
@@ -71,13 +71,13 @@ export class Ensembles {
     return builtins.list(await toolbox.catalog(), isEnabled, store.now());
   }
 
-  /** @throws LintRefusal; AgentError conflict */
+  /** @throws LintError; AgentError conflict */
   async create(source: string, by: string): Promise<EnsembleRecord> {
     const { ensemble } = await this.#accepted(source);
     return this.#add(source, ensemble, 'workflow.create', by);
   }
 
-  /** @throws LintRefusal, also where the source names another one */
+  /** @throws LintError, also when the source has another name */
   async put(name: string, source: string, by: string): Promise<EnsembleRecord> {
     const { store } = this.#parts;
     const { ensemble } = await this.#accepted(source, name);
@@ -123,8 +123,8 @@ export class Ensembles {
   }
 
   /**
-   * @param source instead of the stored one
-   * @throws AgentError not_found where there is neither
+   * @param source linted instead of the stored source
+   * @throws AgentError not_found when there is neither
    */
   async lint(name: string, source?: string): Promise<LintReport & { consent?: Consent }> {
     const { report, consent } = await this.#lint(source ?? (await this.get(name)).source);
@@ -169,7 +169,7 @@ export class Ensembles {
     return this.#record(row);
   }
 
-  /** @param name what it must be called */
+  /** @param name name that the source must have */
   async #accepted(source: string, name?: string): Promise<{ ensemble: Ensemble }> {
     const { report, ensemble } = await this.#lint(source, name);
     if (ensemble === undefined) throw new LintRefusal(report);

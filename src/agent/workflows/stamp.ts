@@ -1,8 +1,8 @@
 import { TomlDocument } from './definition/toml-document.ts';
 
 /**
- * A source under another name and with its origin, and every other character as it was.
- * @param source with a text as `name` in `[ensemble]`
+ * Sets name and origin of a source, and keeps every other character.
+ * @param source must have a `name` text in `[ensemble]`
  */
 export function stamped(source: string, { name, origin }: { name: string; origin: string }): string {
   const document = new TomlDocument(source);
@@ -14,13 +14,13 @@ export function stamped(source: string, { name, origin }: { name: string; origin
     const range = document.range(edit.at);
     return range === undefined ? [] : [{ range, text: edit.text }];
   });
-  // From the end, so that what comes before keeps its place.
+  // From the end, so that earlier offsets stay valid.
   for (const { range, text: put } of ranges.toSorted((a, b) => b.range[0] - a.range[0]))
     text = text.slice(0, range[0]) + put + text.slice(range[1]);
   return hasOrigin ? text : withOrigin(text, origin);
 }
 
-/** On a line of its own after that of the name. */
+/** Inserts the origin on a new line after the name. */
 function withOrigin(source: string, origin: string): string {
   const range = new TomlDocument(source).range(['ensemble', 'name']);
   const from = range?.[1] ?? source.length;

@@ -1184,9 +1184,9 @@ export interface components {
       acts: components['schemas']['Act'][];
     };
     AgentLimits: {
-      /** @description Answers of the model; default 16. */
+      /** @description Maximum answers of the model; default 16. */
       max_turns?: number;
-      /** @description Tokens that all answers together may have. */
+      /** @description Maximum completion tokens of all answers together. */
       max_tokens?: number;
       /** @description Wall time; default 600. */
       timeout_secs?: number;
@@ -1211,7 +1211,7 @@ export interface components {
       grants: components['schemas']['Grants'];
       sampling?: components['schemas']['AgentSampling'];
       limits?: components['schemas']['AgentLimits'];
-      /** @description Of the first turn: whether it must call a tool. Default `auto`. */
+      /** @description Whether the first turn must call a tool. Default `auto`. */
       tool_choice?:
         | ('auto' | 'required')
         | {
@@ -1933,14 +1933,14 @@ export interface components {
     ControlAct: {
       verb: string;
       target: string;
-      /** @description `operator` or `session:<id>`, by the credential that counted. */
+      /** @description `operator` or `session:<id>`, by the credential that was accepted. */
       by: string;
       /** @enum {string} */
       outcome: 'applied' | 'refused';
       reason?: string;
     };
     DiscardRequest: {
-      /** @description Goes into the action journal, and nowhere else. At most 2000 characters. */
+      /** @description Stored in the action journal only. At most 2000 characters. */
       note?: string;
     };
     Dispatched: {
@@ -1951,11 +1951,11 @@ export interface components {
     };
     Ensemble: {
       name: string;
-      /** @description TOML, byte for byte as it was sent. */
+      /** @description TOML, byte for byte as sent. */
       source: string;
-      /** @description `sha256:` of the source. */
+      /** @description `sha256:` digest of the source. */
       digest: string;
-      /** @description Whether the operator lets it be run by its name. */
+      /** @description Whether the operator allows running it by name. */
       enabled: boolean;
       /** @description `builtin:<name>@<version>` of a fork. */
       origin?: string;
@@ -1986,7 +1986,7 @@ export interface components {
     ExternalSessionHeartbeat: {
       /** @enum {string} */
       status?: 'running' | 'waiting';
-      /** @description Claimed, and of the whole session so far. */
+      /** @description Claimed by the client; totals of the session so far. */
       tokens?: {
         prompt: number;
         completion: number;
@@ -2000,9 +2000,9 @@ export interface components {
       heartbeat_secs: number;
     };
     ExternalSessionRegistration: {
-      /** @description What does the work: its program. */
+      /** @description Program that does the work. */
       harness: string;
-      /** @description On whose behalf. */
+      /** @description For whom the work is done. */
       client?: string;
       title?: string;
       cwd?: string;
@@ -2010,7 +2010,7 @@ export interface components {
       labels?: {
         [key: string]: string;
       };
-      /** @description Registering again with it gives the same session a new secret; the old one counts no more. */
+      /** @description Registering again with the same key gives the same session a new secret; the old secret becomes invalid. */
       idempotency_key?: string;
     };
     ExternalSessionRenewed: {
@@ -2382,7 +2382,7 @@ export interface components {
         /** @description From 1. */
         column: number;
       }[];
-      /** @description Where the source could be read. */
+      /** @description Present when the source could be parsed. */
       consent?: components['schemas']['WorkflowConsent'];
     };
     LlamaCppError: {
@@ -2669,14 +2669,14 @@ export interface components {
       run_id?: string;
       step?: string;
       agent: string;
-      /** @description Why, in the words of the agent. */
+      /** @description Reason, in the words of the agent. */
       intent: string;
-      /** @description What, in ours. */
+      /** @description What the change does, in the words of the host. */
       summary: string;
       path?: string;
-      /** @description Unified; what approving it applies. */
+      /** @description Unified diff of the change. */
       diff?: string;
-      /** @description `sha256:` of what the path held when it was staged; `absent` where nothing. */
+      /** @description `sha256:` digest of the file when the change was staged; `absent` when there was no file. */
       base_hash?: string;
       /** @enum {string} */
       risk: 'low' | 'medium' | 'high';
@@ -2700,14 +2700,14 @@ export interface components {
       run_id?: string;
       step?: string;
       agent: string;
-      /** @description Why, in the words of the agent. */
+      /** @description Reason, in the words of the agent. */
       intent: string;
-      /** @description What, in ours. */
+      /** @description What the change does, in the words of the host. */
       summary: string;
       path?: string;
-      /** @description Unified; what approving it applies. */
+      /** @description Unified diff of the change. */
       diff?: string;
-      /** @description `sha256:` of what the path held when it was staged; `absent` where nothing. */
+      /** @description `sha256:` digest of the file when the change was staged; `absent` when there was no file. */
       base_hash?: string;
       /** @enum {string} */
       risk: 'low' | 'medium' | 'high';
@@ -2729,7 +2729,7 @@ export interface components {
        */
       decided_at?: string;
       decided_by?: string;
-      /** @description What applying it gave, or why it failed. */
+      /** @description Output of applying the change, or why it failed. */
       output?: {
         ok: boolean;
         output: string;
@@ -3008,7 +3008,7 @@ export interface components {
     RunDetail: {
       id: string;
       workflow: string;
-      /** @description Of the source that the run started with. */
+      /** @description Digest of the source that the run started with. */
       digest: string;
       /** @enum {string} */
       state: 'running' | 'paused' | 'suspended' | 'completed' | 'failed' | 'cancelled';
@@ -3028,7 +3028,7 @@ export interface components {
       /** @enum {string} */
       waiting_on?: 'input' | 'time' | 'value' | 'schedule' | 'armed' | 'approval' | 'event';
       suspend_kind?: string;
-      /** @description What a suspended run waits for: an input gate shows the schema that resume must fit. */
+      /** @description The gate that a suspended run waits at. An input gate includes the schema that resume must fit. */
       gate?: {
         step?: string;
       } & {
@@ -3156,7 +3156,7 @@ export interface components {
     RunRecord: {
       id: string;
       workflow: string;
-      /** @description Of the source that the run started with. */
+      /** @description Digest of the source that the run started with. */
       digest: string;
       /** @enum {string} */
       state: 'running' | 'paused' | 'suspended' | 'completed' | 'failed' | 'cancelled';
@@ -3394,7 +3394,7 @@ export interface components {
         prompt: number;
         completion: number;
       };
-      /** @description False once the task has failed. */
+      /** @description False when the task has failed. */
       ok: boolean;
       agent: string;
       /** @description `answer`, or the reason of `aborted`. */
@@ -3406,11 +3406,11 @@ export interface components {
       session_id?: string;
       turns: {
         n: number;
-        /** @description The beginning of what the model wrote. */
+        /** @description The beginning of the text that the model wrote. */
         text?: string;
         tool_calls: {
           tool: string;
-          /** @description Absent while it runs. */
+          /** @description Absent while the call runs. */
           ok?: boolean;
           /** @description The change that it staged. */
           pending_id?: string;
@@ -3421,15 +3421,15 @@ export interface components {
       prompt: string;
       /** @default default */
       agent: string;
-      /** @description Absolute; where relative paths start. */
+      /** @description Absolute path of the working folder; base of relative paths. */
       cwd?: string;
-      /** @description Named texts and values, shown to the model after the prompt. */
+      /** @description Named texts and values; sent to the model after the prompt. */
       inputs?: {
         [key: string]: unknown;
       };
-      /** @description Less than the agent's own; what is absent stays as it is there. */
+      /** @description Narrows the agent's own grants; an absent member keeps the agent's value. */
       grants?: components['schemas']['SomeGrants'];
-      /** @description What the answer must look like. */
+      /** @description Format of the answer. */
       response_format?:
         | {
             /** @constant */
@@ -3450,9 +3450,9 @@ export interface components {
               [key: string]: unknown;
             };
           };
-      /** @description Count before the agent's. */
+      /** @description Override the agent's limits, member by member. */
       limits?: components['schemas']['AgentLimits'];
-      /** @description Counts before the agent's, member by member. */
+      /** @description Overrides the agent's sampling, member by member. */
       sampling?: components['schemas']['AgentSampling'];
     };
     ToolCatalog: components['schemas']['ToolCatalogEntry'][];
@@ -3467,9 +3467,9 @@ export interface components {
       destructive: boolean;
       /** @enum {string} */
       availability: 'available' | 'gated' | 'unavailable';
-      /** @description Why it is gated or unavailable, and what would change that. */
+      /** @description Why the tool is gated or unavailable, and how to change that. */
       reason?: string;
-      /** @description Of a tool of an MCP server: the hash to pin it by. */
+      /** @description For tools of MCP servers: the hash to pin the tool by. */
       pin?: string;
     };
     TurnEvent:
@@ -3484,7 +3484,7 @@ export interface components {
           ts: string;
           task_id: string;
           agent: string;
-          /** @description The store session whose credential the task acts under. */
+          /** @description The store session that the task acts under. */
           session_id?: string;
         }
       | {
@@ -3583,7 +3583,7 @@ export interface components {
            */
           ts: string;
           text: string;
-          /** @description Of all answers together; absent where the model did not say. */
+          /** @description Total of all answers; absent when the model did not report usage. */
           usage?: {
             prompt_tokens: number;
             completion_tokens: number;
@@ -3677,9 +3677,9 @@ export interface components {
       agent?: string;
       workflow?: string;
       endpoint_id?: string;
-      /** @description Its place in the chain of its host, from 1. */
+      /** @description Position in the chain of its host, from 1. */
       seq?: number;
-      /** @description Of the receipt before; `sha256:` and 64 zeros for the first. */
+      /** @description Digest of the previous receipt; `sha256:` and 64 zeros for the first. */
       prev_digest: string;
       /** @description `sha256:` over the RFC 8785 form of all members but `digest` and `signature`. */
       digest: string;
@@ -3696,7 +3696,7 @@ export interface components {
       write: string[];
       network: string[];
       models: string[];
-      /** @description The input that names the folder which '.' in paths stands for. */
+      /** @description Name of the input that holds the workspace folder; '.' in paths stands for it. */
       workspace?: string;
       schedule: {
         cron: string;
@@ -3704,11 +3704,11 @@ export interface components {
         /** @description RFC 3339, UTC. */
         next?: string;
       } | null;
-      /** @description Tools among them that change something. */
+      /** @description Granted tools that make changes. */
       destructive: {
         tool: string;
         /**
-         * @description Who lets its changes through.
+         * @description Who approves its changes.
          * @enum {string}
          */
         approval: 'person' | 'automatic';

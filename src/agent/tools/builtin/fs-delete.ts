@@ -8,7 +8,7 @@ import { answering, onOneLine, Refusal } from '../refusal.ts';
 import { aChange, aPath } from './schema.ts';
 import { type FileChanges, intentOf, type StagedFile } from './staged-file.ts';
 
-/** Of files whose text is shown to who decides. */
+/** Maximum bytes of a file whose text is included in the proposal. */
 const mostShown = 256 * 1024;
 const mostHashed = 256 * 1024 * 1024;
 
@@ -16,7 +16,7 @@ interface Found {
   readonly base: BaseHash;
   readonly what: string;
   readonly remove: 'file' | 'empty_folder';
-  /** Of a text file that is not too long to be shown. */
+  /** Content of a text file that is small enough to be shown. */
   readonly text?: string;
 }
 
@@ -28,7 +28,7 @@ export const fsDelete = (confinement: Confinement, changes: FileChanges): Change
   inputSchema: aChange({ path: aPath }, ['path']),
   propose: (args, context) =>
     answering(async (): Promise<Proposal> => {
-      // A link is not followed: what was named is what would go.
+      // Links are not followed: the named entry itself would be deleted.
       const allowed = await confinement.allowed(String(args['path']), context, 'write', false);
       const { shown, missing } = allowed;
       if (missing.length > 0) throw new Refusal(`${shown}: there is no such file or folder.`);

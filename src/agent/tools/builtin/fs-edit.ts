@@ -43,7 +43,7 @@ export const fsEdit = (confinement: Confinement, changes: FileChanges): ChangeTo
   verify: (payload) => changes.verify(payload as StagedFile),
 });
 
-/** @throws Refusal that names every edit which does not fit */
+/** @throws Refusal that lists every edit that does not match */
 function edited(before: string, edits: readonly Edit[]): string {
   const faults: string[] = [];
   let text = before;
@@ -67,14 +67,14 @@ function edited(before: string, edits: readonly Edit[]): string {
   return text;
 }
 
-/** fs_read shows plain line ends; in a file with others they mean those. */
+/** Converts LF to CRLF for files with CRLF line ends, because fs_read shows LF. */
 function asInFile(text: string, one: Edit): Edit {
   if (text.includes(one.old_text) || one.old_text.includes('\r') || !text.includes('\r\n')) return one;
   const dos = (plain: string) => plain.replaceAll(/\r?\n/g, '\r\n');
   return { old_text: dos(one.old_text), new_text: dos(one.new_text) };
 }
 
-/** Also those that overlap. */
+/** Counts occurrences, including overlapping ones. */
 function occurrences(text: string, part: string): number {
   let count = 0;
   for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) count += 1;

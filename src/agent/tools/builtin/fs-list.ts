@@ -6,7 +6,7 @@ import { aNumber, aPath, anObject } from './schema.ts';
 
 const mostDepth = 8;
 const mostEntries = 1000;
-/** Of one folder that are looked at; what the file system gives after them is not listed. */
+/** Maximum entries read of one folder; further ones are not listed. */
 const mostRead = 10_000;
 
 interface Args {
@@ -100,7 +100,7 @@ const target = async (folder: Folder, name: string): Promise<string> => {
   }
 };
 
-/** Visits a folder below; one that is gone, closed to the host or its own is passed over. */
+/** Visits a subfolder. One that is gone, unreadable or forbidden is skipped. */
 export async function within(
   folder: Folder,
   name: string,

@@ -6,9 +6,9 @@ import { pieces, withFile } from '../paths/files.ts';
 import { answering, Refusal } from '../refusal.ts';
 import { aNumber, aPath, anObject } from './schema.ts';
 
-/** Characters of one answer. */
+/** Maximum characters of one output. */
 const mostShown = 32 * 1024;
-/** How far into a file lines are looked for. */
+/** Maximum bytes of a file that are scanned for lines. */
 const mostScanned = 64 * 1024 * 1024;
 const mostLines = 2000;
 
@@ -53,7 +53,7 @@ export const fsRead = (confinement: Confinement): ReadTool => ({
 
 interface Range {
   readonly shown: string;
-  /** From 1. */
+  /** First line, from 1. */
   readonly first: number;
   readonly lines: number;
 }
@@ -120,7 +120,7 @@ function decoded(decoder: TextDecoder, bytes: Uint8Array | undefined, shown: str
     const text = bytes ? decoder.decode(bytes, { stream: true }) : decoder.decode();
     if (!text.includes('\0')) return text;
   } catch {
-    // Told below, like NULs.
+    // Refused below, like NUL characters.
   }
   throw new Refusal(`${shown} is binary (or no UTF-8 text), so there is nothing to read in it.`);
 }

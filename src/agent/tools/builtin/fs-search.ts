@@ -15,10 +15,10 @@ const mostEntries = 10_000;
 const mostFileBytes = 4 * 1024 * 1024;
 const mostBytes = 256 * 1024 * 1024;
 const mostMs = 20_000;
-/** Of a line, that are searched and shown. */
+/** Maximum characters of a line that are searched, and shown. */
 const mostLine = 2000;
 const mostLineShown = 300;
-/** How long other work of the host may have to wait. */
+/** Time after which the search yields to other work of the host. */
 const turnMs = 20;
 
 interface Args {
@@ -94,7 +94,7 @@ class Search {
     this.#options = options;
   }
 
-  /** A folder and what is below it, or one file. */
+  /** Searches a folder recursively, or one file. */
   async start(confinement: Confinement, allowed: Allowed): Promise<void> {
     this.#lines = [];
     const parent = await confinement.openParent(allowed);
@@ -159,7 +159,7 @@ class Search {
         await this.#text(text, shown);
       }
     } catch (error) {
-      // Too large, swapped for something else, or not open to the host.
+      // Too large, replaced meanwhile, or not readable by the host.
       if (!(error instanceof Refusal || error instanceof Swapped) && codeOf(error) === undefined) throw error;
       if (this.#options.signal.aborted) throw error;
       this.#skipped += 1;
@@ -185,7 +185,7 @@ class Search {
     }
   }
 
-  /** Lets others go on, and ends in time. */
+  /** Yields to other work, and stops the search at its time limit. */
   async #breathe(): Promise<void> {
     this.#options.signal.throwIfAborted();
     if (performance.now() - this.#started > mostMs)

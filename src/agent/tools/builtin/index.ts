@@ -19,9 +19,9 @@ import { runCommand } from './run-command.ts';
 import { FileChanges } from './staged-file.ts';
 
 export interface BuiltinOptions {
-  /** Absolute paths that no agent may reach, whatever it is granted: the host's data, with its credentials. */
+  /** Absolute paths that no agent may access, whatever its grants: the host's data and credentials. */
   readonly forbidden: readonly string[];
-  /** As `Bubblewrap.probe` found it. */
+  /** Result of `Bubblewrap.probe`: the sandbox, or the reason why there is none. */
   readonly sandbox: Bubblewrap | string;
   readonly lab: FindLab;
   readonly observe: ObserveReader;
@@ -30,7 +30,7 @@ export interface BuiltinOptions {
   readonly sandboxLimits?: Partial<SandboxLimits>;
 }
 
-/** The tools that every host has, in the order of the catalog. */
+/** The built-in tools, in the order of the catalog. */
 export function builtinTools(options: BuiltinOptions): ToolSource {
   const { forbidden, sandbox, lab, observe, resolve, fetchLimits, sandboxLimits } = options;
   const confinement = new Confinement(forbidden);

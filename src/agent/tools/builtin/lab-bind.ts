@@ -21,7 +21,7 @@ const kernelOf = async (lab: LabReader, name: string) => {
 const whatOf = ({ components = [], span }: Binding): string =>
   [...components, ...(span === undefined ? [] : [`span ${span}`])].join(', ');
 
-/** What changes which kernels the resident model runs on. */
+/** Tools that change the bound kernels of the resident model. */
 export function labBindTools(lab: FindLab): ChangeTool[] {
   const unavailable = whyNoLab(lab);
   return [

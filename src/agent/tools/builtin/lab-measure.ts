@@ -33,7 +33,7 @@ const registration = anObject(
   ['name', 'op', 'source', 'dispatch'],
 );
 
-/** What occupies the engine for a while, and leaves what is bound as it is. */
+/** Lab tools that occupy the engine for a while, and do not change bindings. */
 export function labMeasureTools(lab: FindLab): ReadTool[] {
   const unavailable = whyNoLab(lab);
   const definitions: Definition[] = [

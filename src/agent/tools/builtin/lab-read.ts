@@ -6,7 +6,7 @@ import { aText, anObject, oneOf } from './schema.ts';
 
 type Definition = Pick<ReadTool, 'name' | 'description' | 'inputSchema' | 'run'>;
 
-/** What the lab shows without occupying the engine. */
+/** Lab tools that read, and do not occupy the engine. */
 export function labReadTools(lab: FindLab): ReadTool[] {
   const unavailable = whyNoLab(lab);
   const definitions: Definition[] = [

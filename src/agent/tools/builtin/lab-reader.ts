@@ -23,7 +23,7 @@ interface LabCompared {
   readonly verdict: string;
 }
 
-/** What agents see and use of the kernel lab: a part of what the lab offers, so that any lab is one. */
+/** The part of the kernel lab that agents use. Every lab implements it structurally. */
 export interface LabReader {
   graph(): Promise<{
     readonly model: string;
@@ -121,7 +121,7 @@ export interface LabReader {
   }>;
 }
 
-/** The lab over the resident model. Throws, with a sentence for people, as long as there is none. */
+/** Returns the lab of the resident model. Throws an error with a message for people when there is none. */
 export type FindLab = () => LabReader;
 
 export const whyNoLab = (lab: FindLab) => (): string | undefined => {
@@ -133,7 +133,7 @@ export const whyNoLab = (lab: FindLab) => (): string | undefined => {
   }
 };
 
-/** What the lab refuses, as a refusal. */
+/** Converts an error of the lab to a refusal. */
 export async function asked<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer> {
   try {
     return await work();
@@ -146,7 +146,7 @@ export async function asked<Answer>(work: () => Answer | Promise<Answer>): Promi
 
 const mostShown = 24 * 1024;
 
-/** Lines as an output; what would be too long for a model is left out and counted. */
+/** Joins lines to an output. Lines beyond the limits are left out, and their number is appended. */
 export function lines(all: readonly string[], most = 200): { ok: true; output: string; truncated: boolean } {
   const kept: string[] = [];
   let length = 0;

@@ -5,16 +5,16 @@ import type { ReadTool } from '../../tool.ts';
 import { lines } from './lab-reader.ts';
 import { aNumber, anObject } from './schema.ts';
 
-/** What agents see of the host's own work. */
+/** Host data for the observe tools. */
 export interface ObserveReader {
-  /** As the feed has them: live ones first, then the newest. */
+  /** Rows of the session feed: live ones first, then the newest. */
   sessions(): Promise<readonly Session[]>;
   /** Newest first. */
   receipts(limit: number): Promise<readonly WorkReceipt[]>;
   pending(): Promise<readonly PendingChange[]>;
-  /** As GET /host/v1/telemetry answers. */
+  /** Response body of GET /host/v1/telemetry. */
   telemetry(): Promise<unknown>;
-  /** As GET /host/v1/health answers. */
+  /** Response body of GET /host/v1/health. */
   health(): Promise<unknown>;
 }
 
@@ -22,7 +22,7 @@ const limited = anObject({ limit: aNumber(1, 200, 'Rows at most; default 20.') }
 const limitOf = ({ limit }: Readonly<Record<string, unknown>>): number =>
   typeof limit === 'number' ? limit : 20;
 
-/** A line an object, without what no model makes use of. */
+/** One JSON object per line, without members that are useless to a model. */
 const rows = (all: readonly object[], most: number, without: readonly string[] = []) => {
   const shown = all.slice(0, most).map((row) => {
     const kept = Object.entries(row).filter(([name]) => !without.includes(name));

@@ -10,7 +10,7 @@ import { aChange, aList, aNumber, aPath, aText } from './schema.ts';
 import { intentOf } from './staged-file.ts';
 
 const mostSeconds = 600;
-/** Nobody reads more than this before saying yes. */
+/** Characters that a person can be expected to read before approving. */
 const mostShown = 65_536;
 
 interface Args {
@@ -29,7 +29,7 @@ interface Staged {
 
 export interface CommandOptions {
   readonly confinement: Confinement;
-  /** Or why there is none. */
+  /** The sandbox, or the reason why there is none. */
   readonly sandbox: Bubblewrap | string;
   readonly limits: SandboxLimits;
 }
@@ -94,11 +94,11 @@ export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): Ch
   },
 });
 
-/** They are hidden from commands by where they are. */
+/** The host's data are hidden from commands by their path, so a moved folder would be visible. */
 const disturbed =
   "No command was run: the host's own data are not where they were when it started. Put them back, or start the host again.";
 
-/** Whether a real path still is one, with no link in it. */
+/** Whether a path is still a folder without links in it. */
 async function isSameFolder(path: string): Promise<boolean> {
   try {
     return (await resolvePath(path)).real === path && isFolder(path);

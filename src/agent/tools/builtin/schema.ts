@@ -1,6 +1,6 @@
 type Member = Readonly<Record<string, unknown>>;
 
-/** Members of input schemas; only what the engine's grammars keep. */
+/** Builders of input schemas. They use only keywords that constrained decoding enforces. */
 export const aText = (description: string, maxLength?: number): Member => ({
   type: 'string',
   ...(maxLength === undefined ? {} : { maxLength }),
@@ -38,8 +38,8 @@ export const anObject = (
 });
 
 /**
- * The last member of every tool that changes something: it is shown to who decides. Last, because a small model that is
- * asked for its reasons first gets the path and the contents wrong (3 of 120 right instead of 69).
+ * The last member of every change tool, shown to the person who decides. It is last because a small model that gives
+ * its reasons first gets path and contents wrong (3 of 120 right instead of 69).
  */
 const intent = aText('Why you make this change, in one sentence for the person who decides about it.', 500);
 export const aChange = (properties: Readonly<Record<string, Member>>, required: readonly string[]): Member =>

@@ -19,20 +19,20 @@ import {
 import { baseMoved, codeOf, fileRefusal, onOneLine, Refusal, refused, said } from '../refusal.ts';
 import { unseenNote } from '../unseen.ts';
 
-/** Of texts that are written or edited, before and after. */
+/** Maximum bytes of a text that is written or edited, before and after. */
 export const mostBytes = 1024 * 1024;
 
-/** A change of one file, whole: it is applied from this alone, also by another process. */
+/** Complete payload of a file change, from which any process can apply it. */
 export interface StagedFile {
-  /** Without links when it was proposed. */
+  /** Real path, without links at the time of the proposal. */
   readonly path: string;
-  /** Grants for writing that it was proposed under. */
+  /** Write grants at the time of the proposal. */
   readonly write: readonly string[];
   readonly base: BaseHash;
   readonly change: { readonly contents: string } | { readonly remove: 'file' | 'empty_folder' };
 }
 
-/** The text that a path holds; undefined where there is nothing. @throws Refusal where it is no text, or too large */
+/** Reads the text of a file; undefined when there is none. @throws Refusal when it is not text, or too large */
 export async function textAt(
   confinement: Confinement,
   allowed: Allowed,
@@ -55,7 +55,7 @@ export async function textAt(
   });
 }
 
-/** Proposes that a file hold a text. */
+/** Creates the proposal to write a text to a file. */
 export function proposedText(
   {
     allowed,
@@ -90,11 +90,11 @@ export function proposedText(
   };
 }
 
-/** On one line: a model that writes more of them could make it look like what the host says. */
+/** The intent on one line, so that a model cannot imitate texts of the host. */
 export const intentOf = ({ intent }: { readonly intent?: unknown }): string =>
   typeof intent === 'string' ? onOneLine(intent.replaceAll(/\s+/g, ' ').trim()) : '';
 
-/** Changes of files are applied one at a time, so that of two upon the same base only the first counts. */
+/** Applies file changes one at a time, so that of two changes with the same base only the first succeeds. */
 export class FileChanges {
   readonly #confinement: Confinement;
   #last: Promise<unknown> = Promise.resolve();
@@ -110,7 +110,7 @@ export class FileChanges {
     return await mine;
   }
 
-  /** What the path holds tells whether it was applied; nothing of it may be told to whom the path is closed now. */
+  /** Compares the file with the change. Checks the grants again, so that it discloses nothing about a closed path. */
   async verify({ path, write, base, change }: StagedFile): Promise<'applied' | 'not_applied' | 'unknown'> {
     const scope = { grants: { read: [], write: [...write] }, cwd: undefined };
     const allowed = await this.#confinement.allowed(path, scope, 'write', false);
@@ -121,7 +121,7 @@ export class FileChanges {
     return holds === base ? 'not_applied' : 'unknown';
   }
 
-  /** Undefined where something else took the place of a folder. @throws where it did so of a file */
+  /** Hash of the current content; undefined when a folder was replaced. @throws when a file was replaced */
   async #holds(allowed: Allowed, folder: boolean): Promise<BaseHash | undefined> {
     if (allowed.missing.length > 0) return absent;
     const parent = await this.#confinement.openParent(allowed);
@@ -159,7 +159,7 @@ export class FileChanges {
   }
 }
 
-/** A folder counts as it was proposed: empty. */
+/** Hash of a folder, which is always proposed as empty. */
 function heldFolder(kind: Entry['kind'] | undefined): BaseHash | undefined {
   if (kind === undefined) return absent;
   return kind === 'folder' ? hashOf(Buffer.alloc(0)) : undefined;
@@ -170,7 +170,7 @@ const done = ({ base, change }: StagedFile): string => {
   return base === absent ? 'Created' : 'Replaced';
 };
 
-/** Returns for errors of the file system that leave the change possible later, such as a full disk. */
+/** Rethrows an error; returns for file system errors after which the change may succeed later, such as a full disk. */
 function throwOrTell(error: unknown, path: string): void {
   const gone = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP'].includes(codeOf(error) ?? '');
   if (error instanceof Moved || error instanceof Refusal || error instanceof Swapped || gone)

@@ -8,7 +8,7 @@ import { readText, type TextLimits } from './read-text.ts';
 import { allowedAddresses, targetOf } from './hosts.ts';
 
 export interface FetchLimits extends TextLimits {
-  /** For all of it: names, redirects, the last byte. */
+  /** Timeout of the whole request: name resolution, redirects and body. */
   readonly timeoutMs: number;
   readonly mostRedirects: number;
 }
@@ -32,8 +32,8 @@ interface Asked {
 }
 
 /**
- * GETs a text. Each hop is checked before anything is sent: its host against the grants, the addresses that its name
- * has now against what that grant may lead to; the connection goes to just these addresses.
+ * Fetches a text with GET. Before each hop, its host is checked against the grants, and its resolved addresses against
+ * the addresses that the grant allows. The connection goes only to these addresses.
  * @throws Refusal
  */
 export async function fetchText({ url: first, grants, resolve, limits, signal }: Asked): Promise<Fetched> {
@@ -77,7 +77,7 @@ export async function fetchText({ url: first, grants, resolve, limits, signal }:
   }
 }
 
-/** @param base of a redirect */
+/** @param base the redirecting URL */
 function parsed(text: string, base?: URL): URL {
   const shown = onOneLine(text.slice(0, 200));
   const what = base ? `The redirect of ${base.origin}` : 'url';
@@ -106,7 +106,7 @@ async function vetted(
   const family = isIP(target.host);
   const addresses =
     family === 0 ? await named(target.host, resolve, signal) : [{ address: target.host, family }];
-  // One bad address condemns the name: it is how a name is bent to a machine of the house.
+  // One forbidden address refuses the host: DNS rebinding uses such a name to reach a private machine.
   if (addresses.length === 0 || !addresses.every(({ address }) => allowed(address)))
     throw new Refusal(
       `${url.host} leads to an address that is not on the public internet; a grant must name such an address itself.`,
@@ -115,7 +115,7 @@ async function vetted(
 }
 
 async function named(host: string, resolve: Resolve, signal: AbortSignal): Promise<readonly Address[]> {
-  // A resolver cannot be stopped; it is no longer waited for.
+  // Name resolution cannot be aborted; after the signal its result is ignored.
   return await unlessAborted(resolve(host), signal);
 }
 
@@ -130,7 +130,7 @@ function request(
     const asked = get(
       url,
       {
-        // Of its own: no connection of somebody else's, and no proxy of the environment.
+        // A new agent: no reused connection, and no proxy from the environment.
         agent: new Agent({ keepAlive: false }),
         lookup: pinned,
         signal,

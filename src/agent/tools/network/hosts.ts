@@ -2,9 +2,9 @@ import { isIP } from 'node:net';
 import { domainToASCII } from 'node:url';
 import { isLoopback, isPublic } from '../../../addresses/ranges.ts';
 
-/** Where a URL leads, as its parser writes it: addresses in plain decimal, names in ASCII. */
+/** Host and port of a URL, as its parser writes them: addresses in dotted decimal, names in ASCII. */
 export interface Target {
-  /** Without brackets, without a dot at its end, in small letters. */
+  /** Lower case, without brackets and trailing dot. */
   readonly host: string;
   readonly port: number;
 }
@@ -20,7 +20,7 @@ const plain = (host: string): string =>
     .replace(/\.$/, '')
     .toLowerCase();
 
-/** An entry of `grants.network`. */
+/** A parsed entry of `grants.network`. */
 interface Granted {
   readonly host: string;
   readonly port: number | undefined;
@@ -38,7 +38,7 @@ function granted(entry: string): Granted | undefined {
   return ascii === '' || ascii.includes('*') ? undefined : { host: stars + ascii, port };
 }
 
-/** IPv6 addresses have many spellings; that of the URL parser counts. */
+/** Normalizes an IPv6 address to the form of the URL parser. */
 const canonical = (host: string): string =>
   isIP(host) === 6 ? plain(new URL(`http://[${host}]`).hostname) : host;
 
@@ -50,8 +50,8 @@ function fits({ host, port }: Granted, target: Target): boolean {
 }
 
 /**
- * Which addresses a target may be reached at; undefined where it is not granted. `localhost`, and addresses that are not
- * public, only where the grant names the very same.
+ * Returns the check for a target's addresses; undefined when the target is not granted. `localhost` and addresses that
+ * are not public must be named by the grant themselves.
  */
 export function allowedAddresses(
   grants: readonly string[],

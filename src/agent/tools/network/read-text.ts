@@ -4,9 +4,9 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { Refusal } from '../refusal.ts';
 
 export interface TextLimits {
-  /** Read off the wire. */
+  /** Maximum bytes received. */
   readonly mostWireBytes: number;
-  /** Kept of what they unpack to. */
+  /** Maximum bytes kept after decompression. */
   readonly mostBytes: number;
 }
 
@@ -21,8 +21,8 @@ const decoders: Readonly<Record<string, () => Transform>> = {
 };
 
 /**
- * The text of an answer, by its charset; of a long one the beginning.
- * @throws Refusal where it is no text
+ * Decodes the text of a response by its charset; a long text is cut.
+ * @throws Refusal when it is not text
  */
 export async function readText(
   answer: IncomingMessage,
@@ -40,7 +40,7 @@ export async function readText(
     throw new Refusal(`The answer is in the charset ${charset}, which is not known.`, { cause: error });
   }
   const { bytes, truncated } = await unpacked(answer, coding.trim().toLowerCase(), limits);
-  // A character that the cut went through is left out.
+  // Streaming mode drops a character that was cut in two.
   const text = decoder.decode(bytes, { stream: truncated });
   if (text.includes('\0')) throw new Refusal('The answer is binary, not text.');
   return { text, truncated };
@@ -58,8 +58,8 @@ async function unpacked(
   const decoder = make?.();
   const body = decoder ?? answer;
   if (decoder) {
-    decoder.on('error', () => undefined); // also when nobody reads it any more
-    // A broken connection must break what waits for the rest, too.
+    decoder.on('error', () => undefined); // also after the reader has stopped
+    // A broken connection must end the decoder, too.
     answer.on('error', (error) => decoder.destroy(error));
     answer.on('aborted', () => decoder.destroy(new Refusal('The answer broke off.')));
     answer.on('data', (bytes: Buffer) => {

@@ -8,11 +8,11 @@ const tries = 8;
 
 /** A path that the grants allow. */
 export interface Allowed {
-  /** As the argument gave it, safe to print. */
+  /** The argument in printable form. */
   readonly shown: string;
-  /** Absolute, without links. */
+  /** Absolute real path, without links. */
   readonly path: string;
-  /** Names at its end that did not exist when it was looked up. */
+  /** Trailing names that did not exist when the path was resolved. */
   readonly missing: readonly string[];
 }
 
@@ -22,23 +22,23 @@ export interface Scope {
 }
 
 /**
- * Keeps paths of arguments within grants. A path is translated first (resolve.ts), checked against the grants, and then
- * walked folder by folder without following links (folder.ts): what was swapped in between is not followed but looked
- * up anew. Hard links are out of reach: a file that lies in a granted folder under a second name is in that folder.
+ * Confines path arguments to grants. A path is resolved (resolve-path.ts), checked against the grants, and then opened
+ * folder by folder without following links (folder.ts). If a part was replaced in between, the path is resolved again.
+ * Hard links cannot be detected: a file with a second name in a granted folder belongs to that folder.
  */
 export class Confinement {
-  /** As they were given. */
+  /** Forbidden paths, as configured. */
   readonly forbidden: readonly string[];
   readonly #forbidden: Forbidden;
 
-  /** @param forbidden absolute paths that nobody may reach, whatever is granted */
+  /** @param forbidden absolute paths that no agent may access, whatever its grants */
   constructor(forbidden: readonly string[]) {
     this.forbidden = forbidden;
-    // In /proc are the environment and the memory of the host itself; a sandbox has one of its own.
+    // /proc exposes the environment and memory of the host; a sandbox has its own /proc.
     this.#forbidden = new Forbidden([...forbidden, '/proc']);
   }
 
-  /** @throws Refusal where the path is not granted, or does not exist and is to be read */
+  /** Resolves and checks a path. @throws Refusal when it is not granted, or does not exist and is to be read */
   async allowed(
     argument: string,
     { grants, cwd }: Scope,
@@ -54,14 +54,14 @@ export class Confinement {
     const outside = () => new Refusal(notGranted(shown, roots.length === 0, access));
     let found: Resolved;
     try {
-      // Not `resolve`: what `..` means behind a link is for resolvePath to say.
+      // `resolve` must not be used: `..` after a link is resolved by resolvePath.
       found = await resolvePath(
         isAbsolute(argument) ? argument : `${resolve(cwd ?? '')}${sep}${argument}`,
         follow,
       );
     } catch (error) {
       if (!(error instanceof Unresolved)) throw error;
-      // Whether something exists outside of the grants is nobody's business either.
+      // The error must not disclose what exists outside of the grants.
       if (!allows(roots, error.reached, 'read')) throw outside();
       throw fileRefusal(Object.assign(new Error(error.message), { code: error.code }), shown);
     }
@@ -74,7 +74,7 @@ export class Confinement {
     return { shown, path, missing: found.missing };
   }
 
-  /** Whether what nobody may reach is no longer where it was when the host was started. */
+  /** Whether a forbidden path was moved since the start of the host. */
   async isDisturbed(): Promise<boolean> {
     return await this.#forbidden.moved();
   }
@@ -85,7 +85,7 @@ export class Confinement {
   }
 
   /**
-   * The folder that an allowed path lies in; those that are missing are made where `make` says so.
+   * Opens the parent folder of an allowed path; creates missing folders when `createMissing` is true.
    * @throws Swapped
    */
   async openParent({ path, missing }: Allowed, make = false): Promise<Folder> {
@@ -105,7 +105,7 @@ export class Confinement {
 }
 
 /**
- * Does it again where things were swapped under it.
+ * Retries an operation when a part of its path was replaced meanwhile.
  * @throws Refusal
  */
 export async function undisturbed<Answer>(shown: string, work: () => Promise<Answer>): Promise<Answer> {

@@ -4,7 +4,7 @@ import { type FileHandle, link, lstat, open, rename, rmdir, unlink } from 'node:
 import { codeOf, Refusal } from '../refusal.ts';
 import type { Folder } from './folder.ts';
 
-/** What a path held: `sha256:` and the hex, or `absent`. */
+/** Hash of a file's content: `sha256:` and hex, or `absent`. */
 export type BaseHash = string;
 export const absent: BaseHash = 'absent';
 export const hashOf = (bytes: Uint8Array): BaseHash =>
@@ -12,7 +12,7 @@ export const hashOf = (bytes: Uint8Array): BaseHash =>
 
 const chunkBytes = 256 * 1024;
 
-/** Pieces of a file from its beginning; the same memory is used for each. */
+/** Reads a file in chunks, which share one buffer. */
 export async function* pieces(file: FileHandle, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const buffer = Buffer.allocUnsafe(chunkBytes);
   for (;;) {
@@ -23,7 +23,7 @@ export async function* pieces(file: FileHandle, signal: AbortSignal): AsyncGener
   }
 }
 
-/** All of a file. @throws Refusal where it is larger */
+/** Reads a whole file. @throws Refusal when it is larger than the limit */
 export async function wholeFile(
   file: FileHandle,
   shown: string,
@@ -32,7 +32,7 @@ export async function wholeFile(
 ): Promise<Buffer> {
   const parts: Buffer[] = [];
   let bytes = 0;
-  // Not by its size: files of /proc say 0, and others grow.
+  // The reported size is not used: it is 0 in /proc, and files may grow.
   for await (const piece of pieces(file, signal)) {
     bytes += piece.length;
     if (bytes > mostBytes)
@@ -48,7 +48,7 @@ export async function hashOfFile(file: FileHandle, signal: AbortSignal): Promise
   return `sha256:${hash.digest('hex')}`;
 }
 
-/** Opens a file for the time of `use`; undefined where there is none. */
+/** Opens a file, calls `use` and closes the file; undefined when there is no file. */
 export async function withFile<Answer>(
   folder: Folder,
   name: string,
@@ -68,7 +68,7 @@ export async function withFile<Answer>(
   }
 }
 
-/** Thrown where the base is not what it was; nothing was done. */
+/** The base of a change has changed; nothing was done. */
 export class Moved extends Error {}
 
 async function requireBase(folder: Folder, name: string, base: BaseHash, signal: AbortSignal): Promise<void> {
@@ -79,9 +79,9 @@ async function requireBase(folder: Folder, name: string, base: BaseHash, signal:
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants;
 
 /**
- * Puts contents in the place of what a name held, whole or not at all, with its mode and, as far as the host may, its
- * owner. A new file never replaces one that came up meanwhile. An old one is compared right before it is replaced; a
- * program that writes it in just that moment loses its change, since no system call compares and renames.
+ * Replaces or creates a file atomically. Keeps the mode and, if permitted, the owner. A new file never replaces one
+ * that was created meanwhile. An existing file is compared right before the rename; a write between comparison and
+ * rename is lost, because no system call does both.
  * @throws Moved
  */
 export async function replaceFile(
@@ -100,7 +100,7 @@ export async function replaceFile(
       await file.writeFile(contents);
       if (old) {
         await file.chown(old.uid, old.gid).catch(() => undefined);
-        // Without the bits that would lend its owner's rights to new contents.
+        // Without setuid and setgid bits, which would give the new contents the owner's rights.
         await file.chmod(old.mode & 0o777);
       }
       await file.sync();
@@ -143,7 +143,7 @@ export async function removeFile(
   await folder.sync();
 }
 
-/** @throws Moved where it is gone, or no longer empty */
+/** @throws Moved when it is gone, or no longer empty */
 export async function removeEmptyFolder(folder: Folder, name: string): Promise<void> {
   try {
     await rmdir(folder.at(name));
@@ -157,7 +157,7 @@ export async function removeEmptyFolder(folder: Folder, name: string): Promise<v
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Undefined for what is no text: bytes that are no UTF-8, or NULs. */
+/** Decodes UTF-8; undefined for invalid UTF-8 or NUL characters. */
 export function textOf(bytes: Uint8Array): string | undefined {
   if (bytes.includes(0)) return undefined;
   try {

@@ -7,21 +7,21 @@ import { resolvePath } from './resolve.ts';
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
 /**
- * Linux: what lies in a folder is named through the folder's descriptor, so that nobody can put another folder in its
- * place while it is used. Elsewhere a folder is named by its path, and looked up again after each opening: an opened
- * file is then never one from outside, but a folder swapped in the very moment of a rename or removal goes unseen.
+ * On Linux, entries are addressed through the folder's file descriptor, so that the folder cannot be replaced while it
+ * is used. Elsewhere a folder is addressed by its path, which is resolved again after each open: an opened file is then
+ * never outside of the folder, but a folder that is replaced during a rename or removal is not detected.
  */
 const anchored = process.platform === 'linux';
 /** Not among Node's constants; the same on every architecture that Node is built for. */
 const O_PATH = 0o10000000;
 const folderFlags = (anchored ? O_PATH : O_RDONLY) | (O_DIRECTORY ?? 0) | (O_NOFOLLOW ?? 0);
 
-/** What was looked up is not what was opened: somebody swaps things. Worth another try. */
+/** A part of the path was replaced between its resolution and its use. The operation can be retried. */
 export class Swapped extends Error {}
 
 /**
- * Folders that nobody may reach, whatever is granted: the host's own data. By device and inode, as they were at the start
- * of the host and as they are now, so that neither renaming one nor putting another in its place helps.
+ * Folders that no agent may access: the host's own data. Identified by device and inode, both at the start of the host
+ * and now, so that neither renaming nor replacing a folder gives access.
  */
 export class Forbidden {
   readonly #paths: readonly string[];
@@ -39,7 +39,7 @@ export class Forbidden {
     const now = await Promise.all(this.#paths.map(idAt));
     return new Set([...this.#first.values(), ...now.filter((id) => id !== undefined)]);
   }
-  /** Whether one is no longer where it was at the start. */
+  /** Whether a forbidden folder was moved since the start. */
   async moved(): Promise<boolean> {
     const moves = [...this.#first].map(async ([path, id]) => (await idAt(path)) !== id);
     return (await Promise.all(moves)).includes(true);
@@ -60,11 +60,11 @@ async function idAt(path: string): Promise<string | undefined> {
 
 const idOf = ({ dev, ino }: { dev: bigint; ino: bigint }): string => `${dev}:${ino}`;
 
-/** An entry as the folder lists it. */
+/** An entry of a folder. */
 export interface Entry {
-  /** Safe to print on one line; bytes that are no UTF-8 as `\xff`. */
+  /** Printable name on one line; invalid UTF-8 as `\xff`. */
   readonly shown: string;
-  /** Undefined where no argument could name it, because it is no UTF-8. */
+  /** Undefined when the name is invalid UTF-8, so that no argument can address it. */
   readonly name: string | undefined;
   readonly kind: 'file' | 'folder' | 'link' | 'other';
 }
@@ -82,8 +82,8 @@ export class Folder {
   }
 
   /**
-   * Opens a real path, folder by folder and following no link.
-   * @throws Swapped where a part of it is a link or gone by now
+   * Opens a real path folder by folder, without following links.
+   * @throws Swapped when a part of it is a link or does not exist
    */
   static async open(real: string, forbidden: ReadonlySet<string>): Promise<Folder> {
     const { root } = parse(real);
@@ -105,7 +105,7 @@ export class Folder {
       handle = await open(at, folderFlags);
     } catch (error) {
       const code = codeOf(error);
-      // ENOTDIR: a link, too.
+      // ENOTDIR is returned for links, too.
       if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP') throw new Swapped(path);
       throw error;
     }
@@ -126,17 +126,17 @@ export class Folder {
     await this.#handle.close();
   }
 
-  /** A path for calls of the file system, of one name in it. */
+  /** Path of an entry for file system calls. */
   at(name: string): string {
     return join(this.#self, name);
   }
 
-  /** One in it; no link. */
+  /** Opens a subfolder; links are refused. */
   async folder(name: string): Promise<Folder> {
     return await Folder.#opened(join(this.path, name), this.at(name), this.#forbidden);
   }
 
-  /** The same, made where there is none. */
+  /** Opens a subfolder, and creates it if it is missing. */
   async madeFolder(name: string): Promise<Folder> {
     try {
       await mkdir(this.at(name));
@@ -146,7 +146,7 @@ export class Folder {
     return await this.folder(name);
   }
 
-  /** A regular file in it, to read. Devices, pipes and sockets are not even opened. */
+  /** Opens a regular file for reading. Devices, pipes and sockets are not opened. */
   async file(name: string): Promise<FileHandle> {
     const shown = join(this.path, name);
     if (name === '') throw new Refusal(`${shown} is a folder; fs_list shows what is in it.`);
@@ -171,7 +171,7 @@ export class Folder {
     }
   }
 
-  /** What lies at the name, a link itself included. */
+  /** Kind of an entry; links are not followed. */
   async kind(name: string): Promise<Entry['kind'] | undefined> {
     try {
       return kindOf(await lstat(this.at(name)));
@@ -185,9 +185,9 @@ export class Folder {
     return printable(await readlink(this.at(name), { encoding: 'buffer' })).shown;
   }
 
-  /** Sorted by name; of a very large folder the first `most` that the file system gives. */
+  /** Lists the entries, sorted by name; of a large folder only the first `limit` that the file system returns. */
   async entries(most: number): Promise<{ entries: Entry[]; more: boolean }> {
-    // The types do not know that names may come as bytes.
+    // The types do not declare that names can be returned as bytes.
     const folder = await opendir(this.#self, { encoding: 'buffer' as BufferEncoding, bufferSize: 256 });
     const entries: Entry[] = [];
     for await (const entry of folder as AsyncIterable<unknown>) {
@@ -199,7 +199,7 @@ export class Folder {
     return { entries: sorted(entries), more: false };
   }
 
-  /** Makes what was renamed in it last. */
+  /** Flushes the folder, to make renames in it durable. */
   async sync(): Promise<void> {
     const handle = anchored ? await open(this.#self, O_RDONLY | O_DIRECTORY) : this.#handle;
     try {
@@ -213,7 +213,7 @@ export class Folder {
     return anchored ? `/proc/self/fd/${this.#handle.fd}` : this.path;
   }
 
-  /** Where descriptors name nothing: whether the path still leads to this very folder. */
+  /** Without descriptor paths: checks that the path still leads to this folder. */
   async #check(own?: { dev: bigint; ino: bigint }): Promise<void> {
     if (anchored) return;
     const mine = own ?? (await this.#handle.stat({ bigint: true }));

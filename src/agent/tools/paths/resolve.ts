@@ -4,17 +4,17 @@ import { codeOf } from '../refusal.ts';
 
 const mostLinks = 40; // as the kernel's own limit
 
-/** What an absolute path stands for at the moment. */
+/** A resolved absolute path. */
 export interface Resolved {
-  /** Its longest part that exists, without links. */
+  /** Longest existing part, without links. */
   readonly real: string;
-  /** Names behind it that do not exist. */
+  /** Following names, which do not exist. */
   readonly missing: readonly string[];
-  /** Every folder, without links, in which a name was looked up on the way. */
+  /** Real paths of all folders in which a name was looked up. */
   readonly passed: readonly string[];
 }
 
-/** Where resolving ended early: the error of the file system, and the real folder that it was met in. */
+/** Resolution failed: the error code, and the real folder in which it occurred. */
 export class Unresolved extends Error {
   readonly reached: string;
   readonly code: string;
@@ -30,9 +30,9 @@ const names = (path: string): string[] =>
   path.split(sep === '\\' ? /[\\/]/ : '/').filter((name) => name !== '' && name !== '.');
 
 /**
- * Follows links as the kernel would (`..` behind a link is the parent of what it points to), but says what it went
- * through. Only a translation: between here and the use of it anything may have been swapped, see folder.ts.
- * @param follow whether a link at the very end is followed
+ * Resolves links as the kernel does (`..` after a link is the parent of its target), and records the passed folders.
+ * The result may be outdated when it is used; folder.ts handles that.
+ * @param follow whether a link at the end of the path is followed
  */
 export async function resolvePath(absolute: string, follow = true): Promise<Resolved> {
   const { root } = parse(absolute);

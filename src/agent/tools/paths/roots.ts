@@ -2,11 +2,11 @@ import { isAbsolute, join } from 'node:path';
 import type { Grants } from '../../shapes/agent-spec.ts';
 import { isWithin, type Resolved, resolvePath, Unresolved } from './resolve.ts';
 
-/** A granted path. */
+/** A resolved path grant. */
 export interface Root {
-  /** As the grant names it. */
+  /** The path in the grant. */
   readonly granted: string;
-  /** Without links. */
+  /** Real path, without links. */
   readonly path: string;
   readonly write: boolean;
 }
@@ -16,8 +16,8 @@ export type PathGrants = Pick<Grants, 'read' | 'write'>;
 const pathOf = ({ real, missing }: Resolved): string => join(real, ...missing);
 
 /**
- * The grants as real paths. A grant whose way leads through a folder that another grant lets agents write is left out:
- * an agent could put a link to anywhere in its place, and what honestly lies there is granted by the other one.
+ * Resolves grants to real paths. A grant whose path passes through a folder that another grant makes writable is left
+ * out: an agent could replace that part with a link to anywhere. Its regular content is covered by the other grant.
  */
 export async function grantRoots(grants: PathGrants): Promise<Root[]> {
   const asked = [
@@ -30,7 +30,7 @@ export async function grantRoots(grants: PathGrants): Promise<Root[]> {
       const resolved = await resolvePath(granted);
       found.push({ root: { granted, write, path: pathOf(resolved) }, passed: resolved.passed });
     } catch (error) {
-      // A grant that leads nowhere grants nothing.
+      // A grant that cannot be resolved grants nothing.
       if (!(error instanceof Unresolved)) throw error;
     }
   }

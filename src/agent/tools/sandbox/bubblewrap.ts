@@ -5,18 +5,18 @@ import { ProcessGroup } from './process-group.ts';
 
 const run = promisify(execFile);
 
-/** What one command may use. */
+/** Resource limits of one command. */
 export interface SandboxLimits {
-  /** Of one process: private memory that it may write. */
+  /** Private writable memory of one process. */
   readonly processBytes: number;
-  /** Resident, of all its processes together. */
+  /** Resident memory of all processes together. */
   readonly totalBytes: number;
   readonly processes: number;
-  /** Of one file. */
+  /** Size of one file. */
   readonly fileBytes: number;
-  /** Of /tmp, and of /dev/shm. */
+  /** Size of /tmp, and of /dev/shm. */
   readonly scratchBytes: number;
-  /** Beyond them it is ended; only the first and the last part is kept. */
+  /** Output after which the command is ended. Only the beginning and the end of the output are kept. */
   readonly printedBytes: number;
 }
 
@@ -37,10 +37,10 @@ export const environment: Readonly<Record<string, string>> = {
   TERM: 'dumb',
 };
 
-/** Bubblewrap, found to work on this machine. */
+/** A working bubblewrap installation. */
 export class Bubblewrap {
   readonly #nested: readonly string[];
-  /** Whether prlimit is there. Without it only what is watched is limited: memory and processes altogether. */
+  /** Whether prlimit is available. Without it only the total memory and the number of processes are limited. */
   readonly #limits: boolean;
 
   readonly #groups = ProcessGroup.place();
@@ -50,13 +50,13 @@ export class Bubblewrap {
     this.#limits = limits;
   }
 
-  /** Undefined where rlimits count the processes, or nothing but the watch does. */
+  /** Control group for one command; undefined when control groups are not used. */
   group({ processes }: SandboxLimits): ProcessGroup | undefined {
-    // Some more than what is watched, so that the reason is told.
+    // Above the monitored limit, so that the monitor reports the reason.
     return this.#groups === undefined ? undefined : ProcessGroup.make(this.#groups, processes + 16);
   }
 
-  /** Runs `true` in one. @returns why not, in a sentence that says what would change that */
+  /** Checks bubblewrap by running `true` in a sandbox. @returns the reason as a sentence when it does not work */
   static async probe(program = 'bwrap'): Promise<Bubblewrap | string> {
     if (process.platform !== 'linux')
       return 'Commands run only inside bubblewrap, which there is on Linux alone.';
@@ -68,7 +68,7 @@ export class Bubblewrap {
     }
     if (!help.includes('--size'))
       return 'The bubblewrap of this machine is too old (before 0.5); install a newer one and start the host again.';
-    // From 0.8 on: nobody inside may make namespaces, in which mounts could be changed.
+    // Since 0.8: processes inside cannot create namespaces, in which they could change mounts.
     const nested = help.includes('--disable-userns') ? ['--disable-userns'] : [];
     const limits = await run('prlimit', ['--version'], { env: environment }).then(
       () => true,
@@ -91,8 +91,8 @@ export class Bubblewrap {
   }
 
   /**
-   * The whole command line.
-   * @param cwd absolute, as it is called inside
+   * Builds the command line.
+   * @param cwd absolute path inside the sandbox
    */
   command(
     argv: readonly string[],
@@ -118,6 +118,6 @@ const prlimit = (limits: SandboxLimits): string[] => [
   '--nofile=1024',
   `--data=${limits.processBytes}`,
   `--fsize=${limits.fileBytes}`,
-  // For root the kernel does not count; a control group (process-group.ts) and the watch (watch.ts) do.
+  // The kernel does not apply this to root; a control group (process-cgroup.ts) and a monitor (monitor-limits.ts) do.
   `--nproc=${limits.processes * 8}`,
 ];

@@ -3,7 +3,7 @@ import { dirname, join, relative } from 'node:path';
 import { isWithin } from '../paths/resolve.ts';
 import type { Root } from '../paths/roots.ts';
 
-/** What of /etc programs cannot do without: where libraries, names of users and certificates are. No secrets. */
+/** Entries of /etc that programs need: library paths, user names and certificates. They contain no secrets. */
 const settings = [
   'alternatives',
   'ca-certificates',
@@ -24,29 +24,29 @@ const settings = [
   'ssl/openssl.cnf',
   'terminfo',
 ];
-/** Beside /usr; links into it on most systems. */
+/** Program folders besides /usr; links into /usr on most systems. */
 const programs = ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/nix/store', '/gnu/store'];
 
-/** The sandbox has these of its own, so the host's do not come in, whatever is granted. */
+/** Folders that the sandbox provides itself; the host's are never mounted. */
 const own = ['/proc', '/dev', '/sys', '/run'];
 
 export interface Mounts {
   readonly roots: readonly Root[];
-  /** Hidden, whatever is granted. */
+  /** Hidden even if a grant includes them. */
   readonly forbidden: readonly string[];
 }
 
 const isLink = (path: string): boolean =>
   lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 
-/** A folder or file of the host, and where it is seen inside. */
+/** A folder or file of the host, and its path inside the sandbox. */
 interface View {
   readonly of: string;
   readonly at: string;
   readonly write: boolean;
 }
 
-/** Bubblewrap's arguments for all that is seen inside, in the order in which it lies over each other. */
+/** Bubblewrap's mount arguments; later mounts cover earlier ones. */
 export function mountArguments({ roots, forbidden }: Mounts, scratchBytes: number): string[] {
   const size = ['--size', String(scratchBytes)];
   const closed = forbidden.filter((path) => existsSync(path)).map((path) => realpathSync(path));
@@ -60,29 +60,29 @@ export function mountArguments({ roots, forbidden }: Mounts, scratchBytes: numbe
     .flatMap((root) => viewsOf(root, whole));
   return [
     whole ? [all, ...pins(all, closed)].flatMap(mounted) : system(),
-    // Where the host runs as root, files of /proc are its user's own, though it has no rights inside.
+    // If the host runs as root, files in /proc belong to its user, so /proc is mounted read-only.
     ['--proc', '/proc', '--remount-ro', '/proc'],
     ['--dev', '/dev', ...size, '--tmpfs', '/dev/shm', '--remount-ro', '/dev', ...size, '--tmpfs', '/tmp'],
     whole ? ['--tmpfs', '/run', '--tmpfs', '/sys'] : [],
     ...some.flatMap((view) => [view, ...pins(view, closed)]).map(mounted),
     ...(whole ? [all, ...some] : some).flatMap((view) => hidden(view, closed)),
-    // What is left of it is bubblewrap's own, in memory.
+    // The root itself is bubblewrap's tmpfs.
     whole ? [] : ['--remount-ro', '/'],
   ].flat();
 }
 
-/** A grant through a link keeps its name inside, too. */
+/** A path that is granted through a link is also mounted at the granted path. */
 function viewsOf({ path, granted, write }: Root, whole: boolean): View[] {
   const real = { of: path, at: path, write };
   return granted === path || taken(granted, whole) ? [real] : [real, { ...real, at: granted }];
 }
 
-/** Where a path of the host is in a view. */
+/** Path inside the sandbox of a host path in a mount. */
 const placed = ({ of, at }: View, path: string): string => join(at, relative(of, path));
 
 /**
- * The folders above what is hidden, each mounted upon itself: what is a mount cannot be renamed, and so nobody moves what
- * is hidden to a place where the next command would see it.
+ * Mounts each parent folder of a hidden path onto itself. Mount points cannot be renamed, so a command cannot move
+ * hidden data to a path that the next command can see.
  */
 function pins(view: View, closed: readonly string[]): View[] {
   if (!view.write) return [];
@@ -111,11 +111,11 @@ const system = (): string[] =>
     ...settings.map((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
   ].flat();
 
-/** Something else has that name inside. */
+/** Whether a path inside the sandbox is used for something else. */
 const taken = (granted: string, whole: boolean): boolean =>
   whole || ['/usr', '/etc', ...programs, ...own].some((path) => isWithin(path, granted));
 
-/** In its place is an empty folder. */
+/** Covers hidden paths with an empty read-only folder. */
 const hidden = (view: View, closed: readonly string[]): string[] =>
   closed
     .filter((path) => isWithin(view.of, path))

@@ -1,14 +1,14 @@
-/** Keeps the first and the last part of what is printed, however much that is. */
+/** Bounded buffer for the output of a command: keeps its beginning and its end. */
 export class Printed {
   readonly #keep: number;
   readonly #first: Buffer[] = [];
   #firstBytes = 0;
   #last: Buffer[] = [];
   #lastBytes = 0;
-  /** All of it. */
+  /** Total bytes of the output. */
   bytes = 0;
 
-  /** @param keep bytes of either part */
+  /** @param partBytes bytes to keep of each part */
   constructor(keep: number) {
     this.#keep = keep;
   }
@@ -17,7 +17,7 @@ export class Printed {
     this.bytes += bytes.length;
     const room = this.#keep - this.#firstBytes;
     if (room > 0) {
-      // Copied: a piece of a large buffer would keep all of it.
+      // Copied, because a subarray would keep the whole buffer alive.
       this.#first.push(Buffer.from(bytes.subarray(0, room)));
       this.#firstBytes += Math.min(room, bytes.length);
     }
@@ -44,7 +44,7 @@ export class Printed {
   }
 }
 
-/** What a terminal would take as commands is of no use to a reader. */
+/** Removes terminal escape sequences. */
 const clean = (bytes: Buffer): string =>
   bytes
     .toString('utf8')

@@ -1,11 +1,11 @@
 import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { setTimeout as after } from 'node:timers/promises';
 
-/** Where control groups that count processes are made: version 1, version 2. */
+/** Parent folders of control groups with a process limit: cgroup v1 and v2. */
 const places = ['/sys/fs/cgroup/pids', '/sys/fs/cgroup'];
 let made = 0;
 
-/** A control group that holds a number of processes and no more, for hosts whose user the kernel counts none of. */
+/** A control group with a process limit, for hosts that run as root, to which rlimits do not apply. */
 export class ProcessGroup {
   readonly #folder: string;
 
@@ -13,7 +13,7 @@ export class ProcessGroup {
     this.#folder = folder;
   }
 
-  /** @returns undefined where groups cannot be made */
+  /** @returns undefined when the group cannot be created */
   static make(place: string, processes: number): ProcessGroup | undefined {
     made += 1;
     const folder = `${place}/lathe-${process.pid}-${made}`;
@@ -31,7 +31,7 @@ export class ProcessGroup {
     }
   }
 
-  /** Where they can be made. Only for root: rlimits do for everybody else. */
+  /** Folder in which groups can be created. Only for root; rlimits apply to other users. */
   static place(): string | undefined {
     if (process.getuid?.() !== 0) return undefined;
     return places.find((place) => {
@@ -41,12 +41,12 @@ export class ProcessGroup {
     });
   }
 
-  /** What goes in front of a command line, so that it starts in the group. */
+  /** Command prefix that starts a command in the group. */
   get prefix(): string[] {
     return ['sh', '-c', 'echo $$ > "$0" && exec "$@"', `${this.#folder}/cgroup.procs`];
   }
 
-  /** When all processes were ended: they may take a moment to be gone. */
+  /** Removes the group. Retries, because ended processes may need a moment to disappear. */
   async remove(): Promise<void> {
     for (let left = 50; left > 0; left -= 1) {
       try {

@@ -7,9 +7,9 @@ import { Printed } from './printed.ts';
 import { watch } from './watch.ts';
 
 export interface Finished {
-  /** Undefined where it was ended. */
+  /** Exit code; undefined when the command was ended by the host. */
   readonly code: number | undefined;
-  /** Why it was ended. */
+  /** Why the host ended the command. */
   readonly ended: string | undefined;
   readonly printed: string;
   readonly truncated: boolean;
@@ -25,7 +25,7 @@ export interface Command {
 const keptBytes = 16 * 1024;
 const infoFd = 3;
 
-/** Runs a command to its end, and leaves no process behind. What it prints on both streams comes as it was printed. */
+/** Runs a command in the sandbox, and leaves no process behind. Stdout and stderr are merged in order. */
 export async function runSandboxed(
   bubblewrap: Bubblewrap,
   { argv, mounts, cwd, timeoutMs }: Command,
@@ -43,7 +43,7 @@ export async function runSandboxed(
   let stopWatch = () => {};
   const end = (why: string) => {
     ended ??= why;
-    // The first process of the namespace takes all others with it. Its id is its own as long as bwrap has not ended.
+    // Killing the first process of the namespace ends all others. Its pid is valid while bwrap runs.
     if (inside !== undefined && child.exitCode === null && child.signalCode === null) kill(inside);
     child.kill('SIGKILL');
   };
@@ -74,7 +74,7 @@ export async function runSandboxed(
       child.on('spawn', () => yieldTo(child.pid));
       child.on('exit', resolve);
     });
-    // Pipes may be held open by nobody any more: all processes are gone with the namespace.
+    // All processes have ended with the namespace, so the pipes will close.
     await Promise.all(streams.map(drained));
     signal.throwIfAborted();
     return {
@@ -92,12 +92,12 @@ export async function runSandboxed(
   }
 }
 
-/** Its processes wait for the host's, not the other way round. */
+/** Lowers the priority of the sandbox below that of the host. */
 function yieldTo(pid: number | undefined): void {
   try {
     if (pid !== undefined) os.setPriority(pid, 10);
   } catch {
-    // Over already.
+    // The process has already ended.
   }
 }
 
@@ -105,7 +105,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // Over already.
+    // The process has already ended.
   }
 }
 

@@ -2,9 +2,11 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { SandboxLimits } from './bubblewrap.ts';
 
 const everyMs = 100;
-const pageBytes = 4096; // larger on some machines: then we count too little
+const pageBytes = 4096; // larger on some machines, where the result is then too low
 
-/** What all processes of a PID namespace use. Limits of the kernel are for each process, and none of a number count for root. */
+/**
+ * Processes and resident memory of a PID namespace. Rlimits apply per process, and process counts do not apply to root.
+ */
 function used(namespace: string): { processes: number; bytes: number } {
   let processes = 0;
   let bytes = 0;
@@ -15,17 +17,17 @@ function used(namespace: string): { processes: number; bytes: number } {
       processes += 1;
       bytes += Number(readFileSync(`/proc/${id}/statm`, 'latin1').split(' ')[1] ?? 0) * pageBytes;
     } catch {
-      // Ended meanwhile, or somebody else's.
+      // The process has ended, or belongs to another user.
     }
   }
   return { processes, bytes };
 }
 
 /**
- * Looks ten times a second whether a sandbox keeps within its limits.
- * @param child its first process, as the host calls it
- * @param exceeded called once, with what it did
- * @returns ends the watch
+ * Checks ten times a second whether a sandbox exceeds its limits.
+ * @param child pid of its first process in the host's namespace
+ * @param exceeded called once, with the exceeded limit
+ * @returns a function that stops the checks
  */
 export function watch(
   child: number,
@@ -36,7 +38,7 @@ export function watch(
   try {
     namespace = readlinkSync(`/proc/${child}/ns/pid`);
   } catch {
-    return () => undefined; // over already
+    return () => undefined; // the process has already ended
   }
   const timer = setInterval(() => {
     const { processes, bytes } = used(namespace);

@@ -3,22 +3,22 @@ import { linearPattern, patternCost } from './pattern.ts';
 
 export interface CelFault {
   readonly message: string;
-  /** A text within the expression to point at. */
+  /** Part of the expression that the fault points at. */
   readonly within?: string;
 }
 /** `steps.draft.output` as `['steps', 'draft', 'output']`. */
 export type CelReference = readonly string[];
 
-/** An expression that may be evaluated, and what that will cost. */
+/** A compiled expression with its evaluation cost. */
 export interface CompiledCel {
   readonly faults: readonly CelFault[];
   readonly references: readonly CelReference[];
   readonly nodes: number;
-  /** How deep `all`, `exists`, `map` and so on nest: each goes through a whole list. */
+  /** Nesting depth of `all`, `exists`, `map` and so on; each iterates over a whole list. */
   readonly loops: number;
-  /** Texts become lists. */
+  /** Whether it splits texts into lists. */
   readonly splits: boolean;
-  /** What its patterns cost for each character. */
+  /** Cost of its patterns per character. */
   readonly patterns: number;
   readonly run: ((values: Readonly<Record<string, unknown>>) => unknown) | undefined;
 }
@@ -33,10 +33,10 @@ const limits = {
   maxCallArguments: 8,
 };
 const macros = new Set(['all', 'exists', 'exists_one', 'map', 'filter']);
-/** Roots whose members are named, so that it is known what an expression reads. */
+/** Roots whose members must be named, so that the read members are known. */
 const namedRoots = new Set(['inputs', 'steps', 'run', 'host']);
 
-/** A condition also sees the host as it is at the moment; `where` of a gate the event instead. */
+/** A condition also reads the current state of the host; `where` of a gate reads the event instead. */
 export type CelKind = 'condition' | 'where';
 const roots = ['input', 'inputs', 'steps', 'run', 'workflow', 'now'];
 export const rootsOf = (kind: CelKind): readonly string[] =>
@@ -54,7 +54,7 @@ function environment(kind: CelKind): Environment {
     data: 'dyn',
   };
   for (const root of rootsOf(kind)) made.registerVariable(root, types[root] ?? 'map');
-  // Whole numbers of JSON are ints, and authors cannot know whether a number is a whole one.
+  // JSON integers are CEL ints. Authors cannot know whether a number is an integer, so mixed arithmetic is allowed.
   const arithmetic: Readonly<Record<string, (a: number, b: number) => number>> = {
     '+': (a, b) => a + b,
     '-': (a, b) => a - b,
@@ -71,7 +71,7 @@ function environment(kind: CelKind): Environment {
   );
 }
 
-/** Never throws. */
+/** Compiles an expression. Reports faults instead of throwing. */
 export function compileCel(expression: string, kind: CelKind): CompiledCel {
   const nothing = { references: [], nodes: 0, loops: 0, splits: false, patterns: 0, run: undefined };
   if (expression.length > longest)
@@ -109,7 +109,7 @@ function faultOf(error: unknown, expression: string): CelFault {
   return { message: `${summary ?? error.message}${at}`, ...(within === '' ? {} : { within }) };
 }
 
-/** What an expression reads and costs, and what is refused before it is checked by types. */
+/** Collects references and cost of an expression, and faults that are found before type checking. */
 class Survey {
   readonly faults: CelFault[] = [];
   readonly references: string[][] = [];
@@ -150,11 +150,11 @@ class Survey {
     for (const one of rest) this.visit(one, new Set([...bound, first.args]), depth + 1);
   }
 
-  /** The library's own `matches` backtracks; patterns are matched in linear time instead. */
+  /** Replaces the library's backtracking `matches` with one that runs in linear time. */
   #keepLinear(node: ASTNode & { op: 'rcall' }, pattern: ASTNode | undefined): void {
     (node.args as unknown[])[0] = 'matchesLinear';
     if (pattern?.op !== 'value' || typeof pattern.args !== 'string') {
-      this.faults.push({ message: 'the pattern of matches() must be written out', within: 'matches' });
+      this.faults.push({ message: 'the pattern of matches() must be a literal', within: 'matches' });
       return;
     }
     this.patterns += patternCost(pattern.args);
@@ -196,12 +196,12 @@ class Survey {
         within: root,
       });
     else if (namedRoots.has(root) && names[0] === undefined)
-      this.faults.push({ message: `name what of '${root}' is meant, as in ${root}.name`, within: root });
+      this.faults.push({ message: `name a member of '${root}', as in ${root}.name`, within: root });
     else this.references.push([root, ...upTo(names)]);
   }
 }
 
-/** Those before the first that is not written out. */
+/** Names before the first computed one. */
 const upTo = (names: readonly (string | undefined)[]) => {
   const end = names.indexOf(undefined);
   return names.slice(0, end < 0 ? names.length : end) as string[];

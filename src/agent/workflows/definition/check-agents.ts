@@ -3,7 +3,7 @@ import type { Draft } from './draft.ts';
 import type { Findings } from './findings.ts';
 import { isRelative } from './inputs.ts';
 
-/** What agents are granted, and that steps use them as they are meant. */
+/** Checks the grants of inline agents, and how steps use agents. */
 export function checkAgents({ agents, steps, document }: Draft, findings: Findings): void {
   const hasWorkspace = document.value['workspace'] !== undefined;
   let usesWorkspace = false;
@@ -22,7 +22,7 @@ export function checkAgents({ agents, steps, document }: Draft, findings: Findin
             `'${one.slice(0, 80)}' is in the workspace: say which input names it, [workspace] input = "folder"`,
           );
       }
-    // As if the workspace were some folder.
+    // Checked with a sample folder in place of the workspace.
     const absolute = (paths: readonly string[]) =>
       paths.map((one) => one.replace(/^\.(?=$|\/)/, '/workspace'));
     const faults = grantFaults({ ...agent.grants, read: absolute(read), write: absolute(write) });
@@ -33,14 +33,14 @@ export function checkAgents({ agents, steps, document }: Draft, findings: Findin
     for (const [kind, entries] of Object.entries(agent.grants))
       for (const [index, one] of entries.entries())
         if (one.includes('{{')) {
-          const message = `'${one.slice(0, 80)}': grants hold no templates, so that what is agreed to is what counts; use [workspace] for a folder of the run's choice`;
+          const message = `'${one.slice(0, 80)}': grants cannot contain templates, because a person agrees to them as written; use [workspace] for a folder that each run names`;
           findings.error('template_in_grant', [...path, 'grants', kind, index], message);
         }
     if (agent.instructions.includes('{{'))
       findings.warn(
         'template_not_filled',
         [...path, 'instructions'],
-        'instructions are no template: put it into the prompt',
+        'templates in instructions are not filled in: put it into the prompt',
         {
           within: '{{',
         },
@@ -64,6 +64,6 @@ export function checkAgents({ agents, steps, document }: Draft, findings: Findin
       ? []
       : (['output_schema', 'limits', 'retry', 'timeout_secs'] as const))
       if (step.has(key))
-        findings.warn('no_effect', [...path, key], `'${key}' counts only with an agent`, { at: 'key' });
+        findings.warn('no_effect', [...path, key], `'${key}' has no effect without an agent`, { at: 'key' });
   }
 }

@@ -6,7 +6,7 @@ import { nearMiss } from './near-miss.ts';
 import { cronFault, zoneFault } from './schedule.ts';
 import type { Path } from './toml-document.ts';
 
-/** What the host tells gates of the kind `event`; people add `user.<name>`. */
+/** Signals of the host that gates of the kind `event` can wait for. Users send `user.<name>`. */
 export const hostEvents = [
   'task.completed',
   'task.failed',
@@ -19,7 +19,7 @@ export const hostEvents = [
   'session.lost',
 ];
 
-/** Gates, the schedule, schemas, and where the result comes from. */
+/** Checks gates, the schedule, schemas and `output.from`. */
 export function checkGates({ steps, document }: Draft, findings: Findings): void {
   const entry = document.value['entry'];
   if (isRecord(entry) && entry['kind'] === 'schedule') checkSchedule(entry, findings);
@@ -80,7 +80,7 @@ const isInstant = (text: string) =>
   /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/i.test(text) &&
   !Number.isNaN(Date.parse(text));
 
-/** All schemas of a workflow are compiled, so that together they may only cost so much. */
+/** Checks the schemas of a workflow. Their total cost is limited, because all of them are compiled. */
 class Schemas {
   readonly #findings: Findings;
   #cost = 0;
@@ -93,7 +93,7 @@ class Schemas {
     this.#cost += schemaCost(schema);
     const why =
       this.#cost > mostSchemaCost
-        ? 'the schemas of the workflow are too large together: some 4000 values, and patterns with small repetitions'
+        ? 'the schemas of the workflow are too large together: use at most about 4000 values, and patterns with small repetitions'
         : schemaFault(schema);
     if (why !== undefined) this.#findings.error('bad_schema', path, why);
   }

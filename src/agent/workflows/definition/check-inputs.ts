@@ -4,7 +4,7 @@ import type { Findings } from './findings.ts';
 import { inputFault } from './inputs.ts';
 import { nearMiss } from './near-miss.ts';
 
-/** Defaults and enumerated values are of the input's type; the workspace is one of the inputs. */
+/** Checks that defaults and enumerated values have the input's type, and that the workspace names an input. */
 export function checkInputs({ inputs, document }: Draft, findings: Findings): void {
   for (const [name, input] of inputs) {
     if (input === undefined) continue;

@@ -6,7 +6,7 @@ import { nearMiss } from './near-miss.ts';
 import { parseTemplate } from './templates.ts';
 import type { Path } from './toml-document.ts';
 
-/** Templates and conditions read only what is there when their step begins. */
+/** Checks that templates and conditions read only values that exist when their step begins. */
 export function checkReferences(
   draft: Draft,
   before: ReadonlyMap<DraftStep, ReadonlySet<string>>,
@@ -48,9 +48,9 @@ const pointer = (within: string | undefined): Pointer => (within === undefined ?
 interface Scope {
   readonly draft: Draft;
   readonly step: DraftStep;
-  /** Steps that are over. */
+  /** Steps that have ended by then. */
   readonly before: ReadonlySet<string>;
-  /** Names of inputs that something reads; written here. */
+  /** Output: names of inputs that are read. */
   readonly used: Set<string>;
 }
 
@@ -71,11 +71,11 @@ function templateFault(names: readonly string[], scope: Scope, isPrompt: boolean
     return isPrompt && gives ? undefined : 'only the prompt of a step with an input or event gate has it';
   }
   if (first === undefined && (root === 'inputs' || root === 'steps' || root === 'run'))
-    return `name what of '${root}' is meant`;
+    return `name a member of '${root}'`;
   return memberFault(names, scope, templateMembers);
 }
 
-/** Of `inputs`, `steps`, `run` and `host`, whoever reads them. */
+/** Fault of a reference to `inputs`, `steps`, `run` or `host`, in a template or condition. */
 function memberFault(names: readonly string[], scope: Scope, members: readonly string[]): string | undefined {
   const [root, name = '', member, ...below] = names;
   if (root === 'run' && (!runMembers.includes(name) || member !== undefined))
@@ -92,7 +92,7 @@ function memberFault(names: readonly string[], scope: Scope, members: readonly s
   if (!ids.includes(name))
     return `there is no step '${name.slice(0, 64)}'${nearMiss(name, ids) || dashHint(name, ids)}`;
   if (name === scope.step.id) return 'a step cannot read itself';
-  if (!scope.before.has(name)) return `step '${name}' may not be over by then: add needs = ["${name}"]`;
+  if (!scope.before.has(name)) return `step '${name}' may not have ended by then: add needs = ["${name}"]`;
   if (member === undefined || !members.includes(member))
     return `of a step there is ${members.map((one) => `steps.${name}.${one}`).join(', ')}`;
   return member === 'output'
@@ -114,7 +114,7 @@ function inputMemberFault(name: string, member: string | undefined, { inputs }: 
   return `the input '${name}' is of the type ${type}, it has no members`;
 }
 
-/** What a step gives: the agent's answer, what opened an input or event gate, or nothing. */
+/** Fault of a reference to a step's output: the agent's answer, the inputs or event of its gate, or nothing. */
 function outputFault(
   step: DraftStep | undefined,
   below: readonly string[],
@@ -131,7 +131,7 @@ function outputFault(
   return `step '${step.id}' only waits, it has no output`;
 }
 
-/** `steps.my-step` is a difference in CEL. */
+/** In CEL, `steps.my-step` is a subtraction. */
 const dashHint = (name: string, known: readonly string[]) => {
   const meant = known.find((one) => one.startsWith(`${name}-`));
   return meant === undefined ? '' : `; a name with dashes is written ["${meant}"]`;

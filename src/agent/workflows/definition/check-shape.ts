@@ -8,7 +8,7 @@ import type { Findings } from './findings.ts';
 import { nearMiss } from './near-miss.ts';
 import type { Path } from './toml-document.ts';
 
-/** Findings of the zod shape: what is missing, of a wrong type, or out of bounds. */
+/** Reports the issues of the zod schema: missing members, wrong types and values out of bounds. */
 export function reportIssues(value: unknown, issues: readonly z.core.$ZodIssue[], findings: Findings): void {
   for (const { path, message, code } of issues) {
     const at = path.map((part) => (typeof part === 'symbol' ? String(part) : part));
@@ -33,7 +33,7 @@ function memberOf(value: unknown, path: Path): unknown {
   return at;
 }
 
-/** Names that are keys of tables. */
+/** Checks names that are keys of tables. */
 export function checkNames({ inputs, agents }: Draft, findings: Findings): void {
   for (const name of inputs.keys())
     if (!shapes.word.safeParse(name).success)
@@ -51,14 +51,14 @@ export function checkNames({ inputs, agents }: Draft, findings: Findings): void 
 
 type Shape = Readonly<Record<string, unknown>>;
 
-/** Keys that mean nothing to us are kept, but somebody may have meant another one. */
+/** Warns about unknown keys, which are kept but may be typing errors. */
 export function checkUnknownKeys(draft: Draft, findings: Findings): void {
   const { value } = draft.document;
   const check = (table: unknown, shape: Shape | undefined, path: Path) => {
     const known = Object.keys(shape ?? {});
     for (const [key] of shape === undefined ? [] : entries(table)) {
       if (known.includes(key)) continue;
-      const message = `'${key.slice(0, 80)}' means nothing here${nearMiss(key, known)}`;
+      const message = `unknown key '${key.slice(0, 80)}'${nearMiss(key, known)}`;
       findings.warn('unknown_key', [...path, key], message, { at: 'key' });
     }
   };

@@ -2,15 +2,15 @@ import { AgentError } from '../../errors.ts';
 import { type CelKind, type CompiledCel, compileCel } from './cel.ts';
 import type { RunView } from './templates.ts';
 
-/** What conditions read of the host, as it is when they are asked. */
+/** State of the host that conditions read, at the time of evaluation. */
 export interface HostView {
-  /** Changes and questions that wait for a person. */
+  /** Number of pending changes and questions. */
   readonly pending: number;
   readonly tasks_running: number;
   readonly external_sessions: number;
-  /** Since the host started. */
+  /** Completions since the host started. */
   readonly completions_served: number;
-  /** The id of the resident model; '' where there is none. */
+  /** Id of the resident model; '' when there is none. */
   readonly model: string;
 }
 export const hostMembers = [
@@ -24,22 +24,22 @@ export const hostMembers = [
 interface CommonView extends RunView {
   readonly now: Date;
 }
-/** For `when`, and for the gate of a value. */
+/** Values for `when` and for `expr` of a value gate. */
 export interface ConditionView extends CommonView {
   readonly host: HostView;
   readonly event?: undefined;
 }
-/** For `where`, which is asked about an event. */
+/** Values for `where` of an event gate. */
 interface WhereView extends CommonView {
   readonly event: { readonly name: string; readonly data: unknown };
 }
 
-/** About what a tenth of a second allows: nodes and characters looked at, times the turns of all loops. */
+/** Maximum evaluation cost, about 0.1 s: nodes and characters read, times the iterations of all loops. */
 const mostWork = 20_000_000;
 
 /**
- * Whether a condition, or a `where`, holds.
- * @throws AgentError `condition_failed`: it cannot be evaluated, is too expensive, or is neither true nor false
+ * Evaluates a condition or a `where`.
+ * @throws AgentError `condition_failed`: it cannot be evaluated, is too expensive, or its result is not a boolean
  */
 export function evaluate(expression: string, view: ConditionView | WhereView): boolean {
   const compiled = compiledOnce(expression, view.event === undefined ? 'condition' : 'where');
@@ -87,7 +87,7 @@ function failed(expression: string, why: string, cause?: Error): AgentError {
 
 const mostKept = 200;
 const kept = new Map<string, CompiledCel>();
-/** Conditions are asked again and again, by every poll of a gate. */
+/** Compiles with an LRU cache, because every poll of a gate evaluates its condition. */
 function compiledOnce(expression: string, kind: CelKind): CompiledCel {
   const key = `${kind} ${expression}`;
   const compiled = kept.get(key) ?? compileCel(expression, kind);
@@ -98,7 +98,7 @@ function compiledOnce(expression: string, kind: CelKind): CompiledCel {
   return compiled;
 }
 
-/** Only what the expression reads, so that nothing else counts. */
+/** The values that the expression reads, so that others do not add to the cost. */
 function pick<Value>(
   all: Readonly<Record<string, Value>>,
   { references }: CompiledCel,
@@ -108,7 +108,7 @@ function pick<Value>(
   return Object.fromEntries(Object.entries(all).filter(([name]) => names.has(name)));
 }
 
-/** JSON as CEL's values: whole numbers are ints. Counts what there is. */
+/** Converts JSON to CEL values, with integers as ints. Counts elements and characters. */
 class Values {
   elements = 0;
   characters = 0;

@@ -6,12 +6,12 @@ import type { Ensemble } from './ensemble.ts';
 import { cronFault, nextFiring, zoneFault } from './schedule.ts';
 
 export type KnownTool = Pick<ToolCatalogEntry, 'name' | 'destructive'>;
-/** What of an agent a person agrees to. */
+/** The part of an agent that a person consents to. */
 export type Rights = Pick<AgentSpec, 'grants' | 'model'>;
 
 /**
- * What a workflow's agents may do, all together.
- * @param agents those that its steps use
+ * Summarizes the rights of a workflow's agents.
+ * @param agents the agents that its steps use
  */
 export function consentOf(
   { entry, workspace }: Pick<Ensemble, 'entry' | 'workspace'>,

@@ -4,8 +4,8 @@ import { gate, inlineAgent, input, mostSteps, step } from './ensemble.ts';
 import type { TomlDocument } from './toml-document.ts';
 
 /**
- * What can be read of a source that may be wrong in places: checks that compare one part with another go on with
- * the parts that are well-formed. What is not is undefined here, and found by the shape.
+ * The readable parts of a source that may have errors, for checks that compare one part with another. Malformed parts
+ * are undefined here; the schema reports them.
  */
 export interface Draft {
   readonly inputs: ReadonlyMap<string, z.infer<typeof input> | undefined>;
@@ -16,7 +16,7 @@ export interface Draft {
 
 type StepShape = typeof step.shape;
 export type DraftStep = { readonly [Key in keyof StepShape]: z.infer<StepShape[Key]> | undefined } & {
-  /** Its place among `[[steps]]`. */
+  /** Index in `[[steps]]`. */
   readonly index: number;
   readonly has: (key: keyof StepShape) => boolean;
 };
@@ -40,7 +40,7 @@ function draftStep(value: unknown, index: number): DraftStep {
 
 export const entries = (value: unknown) => (isRecord(value) ? Object.entries(value) : []);
 
-/** The variants of gates by their kind. */
+/** The schemas of gates, by kind. */
 export const gateShapes = new Map(
   gate.options.map((option) => [option.shape.kind.value as string, option.shape]),
 );

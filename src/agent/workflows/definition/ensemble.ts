@@ -3,13 +3,13 @@ import { agentLimits, type AgentSpec, agentSpec } from '../../shapes/agent-spec.
 import { filledText, itemName, text } from '../../shapes/common.ts';
 import { nearMiss } from './near-miss.ts';
 
-/** The parsed form of a workflow's TOML. `docs/workflows.md` tells authors what the keys do. */
+/** Schema and parsed form of a workflow's TOML. `docs/workflows.md` documents the keys. */
 
-/** In paths of `/agent/v1/workflows` they mean something else. */
+/** Names that are literal path segments of `/agent/v1/workflows`. */
 export const reservedNames = ['runs', 'builtins', 'fork'];
 
 export const wordRule = 'expected a letter and then up to 63 letters, digits, dashes and underscores';
-/** Names of inputs, and ids of steps: they are written in templates and conditions. */
+/** Names of inputs and ids of steps, as templates and conditions use them. */
 export const word = z.string({ error: wordRule }).regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, wordRule);
 
 const table = (what: string) => ({ error: `expected a table: ${what}` });
@@ -19,16 +19,16 @@ const seconds = (least: number, most: number) => {
 };
 const longestWaitSecs = 366 * 86_400;
 
-/** A JSON schema; whether it is one is checked apart (`json-schema.ts`). */
+/** A JSON schema; `json-schema.ts` validates it. */
 const schema = z.record(z.string(), z.unknown(), table('a JSON schema'));
-/** CEL, checked apart (`conditions.ts`). */
+/** A CEL expression; `cel.ts` validates it. */
 const expression = filledText;
 const message = text
   .max(2000, 'at most 2000 characters')
   .optional()
-  .describe('Shown to the person who decides; a template.');
+  .describe('Template of a message for the person who decides.');
 
-/** What is said of a table that is none of `kinds`. */
+/** Error text for a table whose `kind` is not one of `kinds`. */
 function kindRule(kinds: readonly string[], given: unknown): string {
   const rule = `expected a table with kind = ${kinds.map((kind) => `"${kind}"`).join(' or ')}`;
   const { kind } = (given ?? {}) as { kind?: unknown };
@@ -37,9 +37,9 @@ function kindRule(kinds: readonly string[], given: unknown): string {
 
 const gateKinds = ['input', 'time', 'value', 'event', 'approval'] as const;
 const gateVariants = {
-  /** The step's output, without an agent, is what `resume` gave; with one, its prompt has it as `{{gate.NAME}}`. */
+  /** Waits for inputs. They are the output of a step without an agent; otherwise its prompt reads `{{gate.NAME}}`. */
   input: z.looseObject({ kind: z.literal('input'), schema: schema.optional(), message }),
-  /** One of the two. `until`: RFC 3339. */
+  /** Has exactly one of `after_secs` and `until` (RFC 3339). */
   time: z.looseObject({
     kind: z.literal('time'),
     after_secs: seconds(0, longestWaitSecs).optional(),
@@ -52,7 +52,10 @@ const gateVariants = {
     poll_secs: seconds(1, 86_400).default(30),
     message,
   }),
-  /** Without an agent, the step's output is the event: `{name, data}`; with one, its prompt has `{{gate.data.NAME}}`. */
+  /**
+   * Waits for an event `{name, data}`. It is the output of a step without an agent; a prompt reads
+   * `{{gate.data.NAME}}`.
+   */
   event: z.looseObject({
     kind: z.literal('event'),
     name: filledText.max(200, 'at most 200 characters'),
@@ -61,7 +64,7 @@ const gateVariants = {
   }),
   approval: z.looseObject({ kind: z.literal('approval'), message }),
 };
-/** What a step waits for before its agent begins. */
+/** What a step waits for before its agent starts. */
 export const gate = z.discriminatedUnion(
   'kind',
   [gateVariants.input, gateVariants.time, gateVariants.value, gateVariants.event, gateVariants.approval],
@@ -80,7 +83,7 @@ export const retry = z.looseObject(
   table('attempts and backoff_secs'),
 );
 
-/** `agent` and `prompt` are there together or not at all; without them there is a gate. */
+/** A step has both `agent` and `prompt`, or neither of them and a gate. */
 export const step = z.looseObject(
   {
     id: word,
@@ -91,9 +94,9 @@ export const step = z.looseObject(
     timeout_secs: seconds(0.1, 86_400).default(600),
     retry: retry.prefault({ attempts: 1 }),
     gate: gate.optional(),
-    /** JSON schema: the agent's answer is JSON that fits, and the step's output that value instead of a text. */
+    /** JSON schema of the agent's answer. The step's output is then the JSON value instead of a text. */
     output_schema: schema.optional(),
-    /** Over the agent's own. */
+    /** Override the agent's own limits. */
     limits: agentLimits.optional(),
   },
   table('a step'),
@@ -115,9 +118,9 @@ export type Input = z.infer<typeof input>;
 
 export const schedule = z.looseObject({
   kind: z.literal('schedule'),
-  /** Five fields. */
+  /** Cron expression of five fields. */
   cron: filledText.max(200, 'at most 200 characters'),
-  /** IANA name. */
+  /** IANA time zone. */
   tz: filledText.max(100, 'at most 100 characters').default('UTC'),
 });
 export const armed = z.looseObject({ kind: z.literal('armed') });
@@ -126,7 +129,7 @@ const entry = z.discriminatedUnion('kind', [schedule, armed], {
 });
 export type Entry = z.infer<typeof entry>;
 
-/** `name` is the key when it is not there. */
+/** An agent in a workflow; `name` defaults to the key of its table. */
 export const inlineAgent = agentSpec.extend({ name: itemName.optional() });
 
 export const header = z.looseObject(
@@ -136,13 +139,13 @@ export const header = z.looseObject(
     }),
     version: filledText.max(64, 'at most 64 characters').optional(),
     description: text.max(1000, 'at most 1000 characters').optional(),
-    /** `builtin:<name>@<version>`, stamped by fork. */
+    /** `builtin:<name>@<version>`, set by fork. */
     origin: text.max(200, 'at most 200 characters').optional(),
   },
   table('name, version, description'),
 );
 
-/** Which input says the folder that `.` in grants stands for, and that agents work in. */
+/** Names the input that holds the workspace: the agents' working folder, which `.` in grants stands for. */
 export const workspace = z.looseObject({ input: word }, table('input'));
 export const output = z.looseObject({ from: text }, table('from'));
 
@@ -158,25 +161,25 @@ export const ensembleFile = z.looseObject(
       .array(step, { error: 'expected [[steps]]' })
       .min(1, 'expected at least one of [[steps]]')
       .max(mostSteps, `at most ${mostSteps} steps`),
-    /** Of the step that the run's result is the output of; without it, the last one that ran. */
+    /** Step whose output is the result of the run. Default: the last step that ran. */
     output: output.optional(),
   },
   { error: 'expected a TOML document' },
 );
 
-/** As its TOML says, with every default filled in. */
+/** A valid workflow with all defaults filled in. */
 export interface Ensemble {
   readonly name: string;
   readonly version?: string;
   readonly description?: string;
   readonly origin?: string;
   readonly entry?: Entry | undefined;
-  /** `inputs.ts` makes it the folder of a run. */
+  /** Name of the input that holds the folder; `inputs.ts` resolves it for a run. */
   readonly workspace?: { readonly input: string } | undefined;
   readonly inputs: Readonly<Record<string, Input>>;
-  /** Inline ones only; a step may also name a stored agent, or `default`. */
+  /** Inline agents. A step may also name a stored agent, or `default`. */
   readonly agents: Readonly<Record<string, AgentSpec>>;
-  /** In the order in which they run: that of the source, but a step comes after those it needs. */
+  /** In running order: the order of the source, with each step after those it needs. */
   readonly steps: readonly Step[];
   readonly output?: { readonly from: string } | undefined;
 }

@@ -1,16 +1,16 @@
 import type { LintFinding } from '../../shapes/lint-report.ts';
 import type { Path, TomlDocument } from './toml-document.ts';
 
-/** Where in a value a finding points: at its name, or at a text inside of it. */
+/** What a finding points at: the key of a member, or a text within its value. */
 export interface Pointer {
   readonly at?: 'key';
   readonly within?: string;
 }
 
-/** No more of a kind are kept: nobody reads a thousand. */
+/** Maximum errors, and maximum warnings. */
 const most = 200;
 
-/** What is wrong with a source, in the order of its lines. */
+/** Lint findings of a source, sorted by line. */
 export class Findings {
   readonly #document: TomlDocument;
   readonly #found = { errors: [] as LintFinding[], warnings: [] as LintFinding[] };

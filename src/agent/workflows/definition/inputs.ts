@@ -14,7 +14,7 @@ const fits: { readonly [Type in Input['type']]: (value: unknown) => boolean } = 
   object: isRecord,
 };
 
-/** Why a value is none of an input. */
+/** Why a value is invalid for an input; undefined when it is valid. */
 export function inputFault(
   { type, enum: allowed }: Pick<Input, 'type' | 'enum'>,
   value: unknown,
@@ -26,8 +26,8 @@ export function inputFault(
 }
 
 /**
- * The inputs of a run: those given, and defaults. Absent ones that nothing requires stay absent.
- * @throws AgentError `invalid_inputs` with every violation, by `inputs.NAME`
+ * Resolves the inputs of a run: the given ones, and defaults. Optional inputs without a value stay absent.
+ * @throws AgentError `invalid_inputs` with every violation, under `inputs.NAME`
  */
 export function resolveInputs(
   { inputs, workspace }: Pick<Ensemble, 'inputs' | 'workspace'>,
@@ -51,12 +51,12 @@ export function resolveInputs(
     fault(workspace.input, 'names the folder to work in: expected an absolute path');
   if (faults.length > 0) {
     const told = faults.map(({ path, message }) => `${path}: ${message}`).join('; ');
-    throw new AgentError('invalid', 'invalid_inputs', `The inputs do not fit: ${told}.`, { faults });
+    throw new AgentError('invalid', 'invalid_inputs', `The inputs are invalid: ${told}.`, { faults });
   }
   return resolved;
 }
 
-/** The folder that a run works in, where its workflow has one. */
+/** The workspace folder of a run; undefined when its workflow has none. */
 export function workspaceOf(
   { workspace }: Pick<Ensemble, 'workspace'>,
   inputs: Readonly<Record<string, unknown>>,
@@ -65,7 +65,7 @@ export function workspaceOf(
   return typeof folder === 'string' ? plain(folder) : undefined;
 }
 
-/** An inline agent with `.` and `./...` of its grants made absolute; without a workspace they grant nothing. */
+/** Resolves `.` and `./...` in the grants of an inline agent. Without a workspace these grant nothing. */
 export function inWorkspace(agent: AgentSpec, workspace: string | undefined): AgentSpec {
   const absolute = (paths: readonly string[]) =>
     paths.flatMap((path) => {
@@ -76,7 +76,7 @@ export function inWorkspace(agent: AgentSpec, workspace: string | undefined): Ag
   return { ...agent, grants: { ...grants, read: absolute(grants.read), write: absolute(grants.write) } };
 }
 
-/** Of the workspace. */
+/** Whether a granted path is relative to the workspace. */
 export const isRelative = (path: string) => path === '.' || path.startsWith('./');
 const plain = (path: string) => {
   const short = normalize(path);

@@ -8,18 +8,18 @@ import { linearPattern, patternCost } from './pattern.ts';
 type Schema = Readonly<Record<string, unknown>>;
 
 const regExp = Object.assign(
-  // By its text ajv tells one pattern from another.
+  // Ajv identifies a pattern by its text.
   (pattern: string) => ({ test: linearPattern(pattern), toString: () => pattern }),
   { code: 'undefined' },
 );
 
-/** What checking a value may take: a schema of references to references can make that endless. */
+/** CPU time limit of one validation. Recursive references could make it endless. */
 const mostMs = 1000;
 
-/** About what a second allows, of all schemas of a workflow together. */
+/** Maximum cost of all schemas of a workflow together, about one second. */
 export const mostSchemaCost = 200_000;
 
-/** What it costs to compile: a share for each value in it, and its patterns. */
+/** Cost of compiling a schema: a constant per value, and the cost of its patterns. */
 export function schemaCost(schema: unknown): number {
   if (Array.isArray(schema)) return schema.reduce<number>((sum, one) => sum + schemaCost(one), 50);
   if (!(schema instanceof Object)) return 50;
@@ -33,11 +33,11 @@ export function schemaCost(schema: unknown): number {
   return cost;
 }
 
-/** Knows what a schema may look like; compiles none, because what it compiled would be kept for ever. */
+/** Validates schemas against the meta-schema. It compiles no schemas, because it would cache them forever. */
 const judge = new Ajv2020({ strict: false, logger: false });
 let isReady = false;
 
-/** It compiles the schema of schemas when it is first asked, and is of no use any more where that was cut off. */
+/** Compiles the meta-schema before the first time-limited use: an interrupted compilation would break the validator. */
 function readyJudge(): void {
   if (!isReady) void judge.validateSchema({});
   isReady = true;
@@ -60,7 +60,7 @@ function compile(schema: Schema) {
   return ajv.compile(plain);
 }
 
-/** Why it is no JSON schema that we could check something with. */
+/** Why a schema is unusable; undefined when it is usable. */
 export function schemaFault(schema: Schema): string | undefined {
   readyJudge();
   try {
@@ -74,12 +74,12 @@ export function schemaFault(schema: Schema): string | undefined {
 }
 
 export interface Fitted {
-  /** With defaults filled in. */
+  /** The value with the schema's defaults. */
   readonly value: unknown;
   readonly faults: readonly Fault[];
 }
 
-/** A value against a schema: every violation, or the value with the schema's defaults. What was given is not changed. */
+/** Validates a copy of a value, and fills in the schema's defaults. Returns every violation. */
 export function fitSchema(schema: Schema, given: unknown): Fitted {
   const value: unknown = structuredClone(given);
   readyJudge();

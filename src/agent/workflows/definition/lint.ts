@@ -9,25 +9,25 @@ import { nearMiss } from './near-miss.ts';
 import { readEnsemble } from './parse.ts';
 import { statedRights } from './stated-rights.ts';
 
-/** What a source is held against besides itself. */
+/** Context that a source is linted against. */
 export interface Surroundings {
   readonly tools: readonly KnownTool[];
-  /** A stored agent, or `default`. */
+  /** Looks up a stored agent, or `default`. */
   readonly agent: (name: string) => Promise<AgentSpec | undefined>;
   readonly now: Date;
-  /** What it must be called. */
+  /** Name that the source must have. */
   readonly name?: string;
 }
 
 export interface Linted {
   readonly report: LintReport;
-  /** There where the report is ok. */
+  /** Present when the report is ok. */
   readonly ensemble?: Ensemble;
-  /** There where the source is TOML, whatever else is wrong with it. */
+  /** Present when the source is valid TOML, even with other errors. */
   readonly consent?: Consent;
 }
 
-/** Everything that is wrong with a source, at once. Never throws but what `surroundings` throw. */
+/** Lints a source, and reports all findings at once. Throws only errors of the context's functions. */
 export async function lintEnsemble(
   source: string,
   { tools, agent, now, ...must }: Surroundings,
@@ -63,7 +63,7 @@ export async function lintEnsemble(
 const nameOf = (header: unknown) =>
   isRecord(header) && typeof header['name'] === 'string' ? header['name'].slice(0, 200) : undefined;
 
-/** Tools come and go with their servers, so that a name nobody knows is only a warning. */
+/** An unknown tool is only a warning, because tools come and go with their MCP servers. */
 function checkTools(agent: AgentSpec, tools: readonly KnownTool[], findings: Findings): void {
   const names = tools.map(({ name }) => name);
   const { tools: granted, auto_approve } = agent.grants;
@@ -85,7 +85,7 @@ function checkTools(agent: AgentSpec, tools: readonly KnownTool[], findings: Fin
       findings.warn(
         'unasked_changes',
         [...path, 'auto_approve', index],
-        `changes of ${unasked.map(({ name }) => name).join(', ')} are applied without asking a person`,
+        `changes of ${unasked.map(({ name }) => name).join(', ')} are applied without approval`,
       );
   }
 }

@@ -1,6 +1,6 @@
 import { nearest } from '../../../words/nearest.ts';
 
-/** The name that somebody may have meant, as a hint to put behind a message; empty where none is near. */
+/** Suffix for an error message that suggests a similar known name; empty when there is none. */
 export function nearMiss(given: string, known: readonly string[]): string {
   const near = nearest(given, known);
   return near === undefined ? '' : `; did you mean '${near}'?`;

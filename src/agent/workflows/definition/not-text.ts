@@ -3,10 +3,10 @@ import type { LintReport } from '../../shapes/lint-report.ts';
 
 const lineFeed = 0x0a;
 
-/** What is wrong with bytes that are no UTF-8: the first line that cannot be read. */
+/** Lint report for bytes that are not UTF-8; it names the first invalid line. */
 export function notText(bytes: Uint8Array): LintReport {
   let line = 1;
-  // A line feed is never a part of another character.
+  // In UTF-8 a line feed byte is never part of another character.
   for (let start = 0; start <= bytes.length; line += 1) {
     const feed = bytes.indexOf(lineFeed, start);
     const end = feed === -1 ? bytes.length : feed;

@@ -2,7 +2,7 @@ import type { DraftStep } from './draft.ts';
 import type { Findings } from './findings.ts';
 import { nearMiss } from './near-miss.ts';
 
-/** For each step the steps that are over when it begins, by id: what it needs, and what these need. */
+/** Checks `needs`. @returns for each step the ids of the steps that have ended before it: its transitive needs */
 export function checkNeeds(steps: readonly DraftStep[], findings: Findings): Map<DraftStep, Set<string>> {
   const ids = checkIds(steps, findings);
   for (const { index, id, needs = [] } of steps) {
@@ -22,7 +22,7 @@ export function checkNeeds(steps: readonly DraftStep[], findings: Findings): Map
     const { id, index, needs = [] } = step;
     if (id === undefined || needs.includes(id) || !before.get(step)?.has(id)) continue;
     const through = needs.filter((need) => need === id || before.get(ids.get(need) ?? step)?.has(id));
-    const message = `step '${id}' needs ${through.map((one) => `'${one}'`).join(', ')}, which in turn needs '${id}': break the circle`;
+    const message = `step '${id}' needs ${through.map((one) => `'${one}'`).join(', ')}, which in turn needs '${id}': break the cycle`;
     findings.error('needs_cycle', ['steps', index, 'needs'], message);
   }
   return before;
@@ -56,7 +56,7 @@ function ancestors(step: DraftStep, ids: ReadonlyMap<string, DraftStep>): Set<st
   return found;
 }
 
-/** The order of the source, but a step comes after those it needs. There are no circles. */
+/** Sorts steps topologically, and otherwise in the order of the source. There must be no cycles. */
 export function inRunningOrder<Step extends { readonly id: string; readonly needs: readonly string[] }>(
   steps: readonly Step[],
 ): Step[] {

@@ -16,13 +16,13 @@ export const sourceLimitBytes = 256 * 1024;
 interface Reading {
   readonly findings: Findings;
   readonly draft: Draft;
-  /** The source is TOML and small enough to be read. */
+  /** The source is valid TOML and not too large. */
   readonly isRead: boolean;
-  /** There where the findings have no errors. */
+  /** Present when there are no errors. */
   readonly ensemble?: Ensemble;
 }
 
-/** Everything that a source says, and everything that is wrong with it by itself. Never throws. */
+/** Parses a source, and reports everything that is wrong with it independent of the host. Never throws. */
 export function readEnsemble(source: string): Reading {
   const size = Buffer.byteLength(source);
   const document = new TomlDocument(size > sourceLimitBytes ? '' : source);
@@ -31,7 +31,7 @@ export function readEnsemble(source: string): Reading {
   const isRead = document.isParsed && size <= sourceLimitBytes;
   if (size > sourceLimitBytes)
     findings.error('too_large', [], `at most ${sourceLimitBytes} bytes, this is ${size}`);
-  // Without a document, all the rest would be found missing.
+  // Without a document, every member would be reported as missing.
   if (!findings.isClean && Object.keys(document.value).length === 0) return { findings, draft, isRead };
   const parsed = ensembleFile.safeParse(document.value);
   reportIssues(document.value, parsed.error?.issues ?? [], findings);
@@ -63,8 +63,8 @@ export function readEnsemble(source: string): Reading {
 }
 
 /**
- * A source that lints. What a run started with may have been written for an older host.
- * @throws AgentError `invalid_workflow` with every error
+ * Parses a source that was valid when it was stored. It may come from an older host.
+ * @throws AgentError `invalid_workflow` with all errors
  */
 export function parseEnsemble(source: string): Ensemble {
   const { ensemble, findings } = readEnsemble(source);

@@ -1,14 +1,14 @@
 import { RE2JS } from 're2js';
 
-/** A pattern that is matched in linear time, because patterns come from strangers. @throws Error where it is none */
+/** Compiles an untrusted pattern to a matcher with linear running time. @throws Error when the pattern is invalid */
 export function linearPattern(pattern: string): (text: string) => boolean {
   const expression = RE2JS.compile(pattern);
   return (text) => expression.matcher(text).find();
 }
 
 /**
- * What a pattern costs, at most: the length of the program that it becomes. Counted repetitions are written out in it,
- * those of a group with all that is inside.
+ * Upper bound of a pattern's cost: the length of its compiled program, in which counted repetitions are expanded,
+ * including the content of repeated groups.
  */
 export function patternCost(pattern: string): number {
   let [sum, product] = [1, 1];
@@ -17,6 +17,6 @@ export function patternCost(pattern: string): number {
     if (group === ')') product *= count;
     else sum += count;
   }
-  // The library refuses what repeats more often.
+  // The library refuses more than 1000 repetitions.
   return pattern.length * sum * Math.min(product, 1000);
 }

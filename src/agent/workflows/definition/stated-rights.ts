@@ -3,9 +3,11 @@ import type { Rights } from './consent.ts';
 import { type Draft, entries } from './draft.ts';
 import type { Ensemble } from './ensemble.ts';
 
-/** What consent is about. What is malformed counts as far as it says anything, so that nothing is understated. */
+/**
+ * Input of the consent summary. Malformed parts are included as far as they are readable, so that no right is omitted.
+ */
 interface StatedRights extends Pick<Ensemble, 'entry' | 'workspace'> {
-  /** Inline agents that steps use; all of them where the steps cannot be read. */
+  /** Inline agents that steps use, or all inline agents when the steps are unreadable. */
   readonly agents: readonly Rights[];
 }
 
@@ -30,7 +32,7 @@ export function statedRights({ document, steps }: Draft): StatedRights {
 function rightsOf(agent: unknown): Rights {
   const table = isRecord(agent) ? agent : {};
   const stated = isRecord(table['grants']) ? table['grants'] : {};
-  /** Somebody may write one text where a list belongs. */
+  /** Accepts one text in place of a list. */
   const texts = (value: unknown) =>
     (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string');
   return {

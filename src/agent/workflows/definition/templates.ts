@@ -1,16 +1,16 @@
 import { AgentError } from '../../errors.ts';
 
-/** What a run knows when a step begins. Templates and conditions read it. */
+/** State of a run when a step begins, as templates and conditions read it. */
 export interface RunView {
   readonly workflow: string;
   readonly run: { readonly id: string; readonly started_at: string };
-  /** Of the run's request; '' where it had none. */
+  /** `input` of the run's request; '' when it has none. */
   readonly input: string;
-  /** Declared inputs that were given or have a default. */
+  /** Declared inputs with a given or default value. */
   readonly inputs: Readonly<Record<string, unknown>>;
-  /** Steps that are over, by id. */
+  /** Ended steps, by id. */
   readonly steps: Readonly<Record<string, StepView>>;
-  /** What opened the gate of the step itself: inputs of `resume`, or the event's `{name, data}`. */
+  /** Data of the step's own gate: the inputs of `resume`, or the event's `{name, data}`. */
   readonly gate?: unknown;
 }
 export interface StepView {
@@ -28,7 +28,7 @@ export interface Reference {
 
 export interface Template {
   readonly parts: readonly (string | Reference)[];
-  /** What is between braces and means nothing. */
+  /** Braces without a valid reference. */
   readonly faults: readonly { readonly text: string; readonly message: string }[];
 }
 
@@ -58,7 +58,7 @@ export function parseTemplate(template: string): Template {
     else
       faults.push({
         text,
-        message: `'${text.slice(0, 80)}' is no reference such as {{inputs.topic}}; braces themselves are written {{"{{"}}`,
+        message: `'${text.slice(0, 80)}' is not a reference such as {{inputs.topic}}; braces themselves are written {{"{{"}}`,
       });
   }
   parts.push(template.slice(from));
@@ -66,9 +66,9 @@ export function parseTemplate(template: string): Template {
 }
 
 /**
- * A text with what a run knows put in: texts as they are, anything else as JSON, nothing for an input that was not
- * given or a step that was skipped. What is put in is never read as a template itself.
- * @throws AgentError `missing_value` naming every reference that leads nowhere
+ * Fills in a template: texts as they are, other values as JSON, and nothing for an absent input or a skipped step.
+ * Inserted values are not expanded again.
+ * @throws AgentError `missing_value` with every unresolved reference
  */
 export function render(template: string, view: RunView): string {
   const { parts, faults } = parseTemplate(template);

@@ -1,13 +1,13 @@
 import { type AST, ParseError, parseTOML } from 'toml-eslint-parser';
 
-/** Line and column, both from 1. */
+/** Line and column, from 1. */
 export interface Place {
   readonly line: number;
   readonly column: number;
 }
 export type Path = readonly (string | number)[];
 
-/** Where a member of the document is. */
+/** Source ranges of a member of the document. */
 interface Spot {
   key?: Range;
   value?: Range;
@@ -16,7 +16,7 @@ interface Spot {
 type Range = [number, number];
 type Table = Record<string, unknown>;
 
-/** What TOML can say and JSON cannot, or what would hurt us. */
+/** A syntax error, or a TOML value that is refused because JSON cannot represent it or it is unsafe. */
 export interface TomlFault {
   readonly code: 'toml_syntax' | 'toml_too_deep' | 'toml_value';
   readonly message: string;
@@ -25,14 +25,14 @@ export interface TomlFault {
 
 const deepest = 64;
 
-/** A TOML 1.1 text as JSON values, and where each of them is written. */
+/** A TOML 1.1 text as JSON values, with the source position of each. */
 export class TomlDocument {
   readonly value: Table = {};
   readonly faults: TomlFault[] = [];
-  /** The whole text is TOML. `faults` may still name values that were left out. */
+  /** Whether the text is valid TOML. `faults` may still list refused values. */
   readonly isParsed: boolean;
   readonly #text: string;
-  /** A byte order mark. */
+  /** Length of the byte order mark. */
   readonly #skipped: number;
   readonly #lineStarts: number[];
   readonly #root: Spot = { members: new Map() };
@@ -51,8 +51,8 @@ export class TomlDocument {
   }
 
   /**
-   * Where a member is, or else the nearest thing around it that is there.
-   * @param within a text to point at inside of the value
+   * Position of a member, or of its nearest existing ancestor.
+   * @param within text within the value to point at
    */
   place(path: Path, at: 'key' | 'value' = 'value', within?: string): Place {
     let spot = this.#root;
@@ -62,7 +62,7 @@ export class TomlDocument {
       if (next === undefined) break;
       spot = next;
       const isLast = index === path.length - 1;
-      // Something around it is best shown by its name.
+      // An ancestor is shown by its key.
       range = (isLast && at === 'value' ? spot.value : spot.key) ?? spot.key ?? spot.value ?? range;
     }
     if (range === undefined) return { line: 1, column: 1 };
@@ -70,7 +70,7 @@ export class TomlDocument {
     return this.#placeOf(range[0] + Math.max(inside, 0));
   }
 
-  /** From where to where a value is written, in characters of the source. */
+  /** Range of a value, in characters of the source. */
   range(path: Path): Range | undefined {
     let spot: Spot | undefined = this.#root;
     for (const name of path) spot = spot?.members.get(name);
@@ -83,7 +83,7 @@ export class TomlDocument {
       this.#readPair(node, this.value, this.#root, 0);
       return;
     }
-    // With indices where it is one of an array of tables.
+    // Contains indices for arrays of tables.
     const path = node.resolvedKey;
     if (path.length > deepest) return this.#refuseDepth(node);
     let [table, spot] = [this.value, this.#root];
@@ -133,9 +133,9 @@ export class TomlDocument {
     if (node.kind === 'offset-date-time') return node.value.toISOString();
     if (node.value instanceof Date) return 'datetime' in node ? node.datetime : '';
     if (node.kind === 'integer' && !Number.isSafeInteger(node.value))
-      return this.#refuse(node, 'the number is too large: write it as a text');
+      return this.#refuse(node, 'the number is too large: write it as a string');
     if (node.kind === 'float' && !Number.isFinite(node.value))
-      return this.#refuse(node, 'inf and nan have no form in JSON: write a number');
+      return this.#refuse(node, 'inf and nan cannot be represented in JSON: write a number');
     return node.value;
   }
 
@@ -153,7 +153,7 @@ export class TomlDocument {
     return this.#refuse(node, `tables and lists may nest ${deepest} deep`, 'toml_too_deep');
   }
 
-  /** What people do most often; the parser names only what it stumbled over. */
+  /** Hint at the most frequent mistakes, because the parser names only the unexpected text. */
   #likelyCause(index: number): string {
     if (this.#lineStarts.length === 1 && this.#text.length > 80)
       return ' (the text came without line breaks: curl keeps them with --data-binary, and not with -d)';
@@ -168,13 +168,13 @@ export class TomlDocument {
         message: `${error.message}${this.#likelyCause(error.index)}; from here on nothing could be read`,
         place: this.#placeOf(error.index),
       };
-    // What the parser's recursion, or its reading of one text, ends with.
+    // Thrown by the parser for deep recursion and very long texts.
     if (!(error instanceof RangeError)) throw error;
     const message = `a text has more than 100000 characters, or tables and lists nest more than ${deepest} deep`;
     return { code: 'toml_too_deep', message, place: { line: 1, column: 1 } };
   }
 
-  /** Never behind the last character of a line. */
+  /** Position of an offset. */
   #placeOf(offset: number): Place {
     const at = Math.max(0, Math.min(offset, this.#text.length));
     let [low, high] = [0, this.#lineStarts.length - 1];

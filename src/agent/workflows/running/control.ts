@@ -12,7 +12,7 @@ import type { RunWorld } from './world.ts';
 
 type Inputs = Readonly<Record<string, unknown>>;
 
-/** What people ask of runs. It is in the database before it is answered. */
+/** Control verbs of runs: pause, resume, run-now and cancel. Each is stored before it is answered. */
 export class RunControl {
   readonly #world: RunWorld;
   readonly #runner: Runner;
@@ -82,7 +82,7 @@ export class RunControl {
     const cancelled =
       row.state === 'suspended' ? await this.#endSuspended(id, by) : await this.#askToEnd(id, by);
     if (cancelled) return { id, cancel: 'requested' };
-    // It went on, or came to its end, since it was looked at.
+    // Its state has changed since it was read.
     const now = await this.#ours(id);
     if (now.state !== row.state || isCancellable(now)) return await this.cancel(id, by);
     throw notCancellable(now);
@@ -96,7 +96,7 @@ export class RunControl {
     return true;
   }
 
-  /** At the next boundary. */
+  /** Requests cancellation at the next step boundary. */
   async #askToEnd(id: string, by: string): Promise<boolean> {
     const { store } = this.#world;
     const asked = await store.transaction(async (tx) => {
@@ -121,7 +121,7 @@ export class RunControl {
   async #unpause(row: RunRow, inputs: Inputs | undefined, by: string): Promise<void> {
     const { store } = this.#world;
     if (inputs !== undefined)
-      throw wrongState(row.id, 'paused', 'a pause declares no form: resume it without inputs');
+      throw wrongState(row.id, 'paused', 'a paused run takes no inputs: resume it without inputs');
     const resumed = await store.transaction(async (tx) => {
       const done = await changeRun(tx, row.id, ['paused'], { state: 'running', last_event: 'resumed' });
       if (done) await store.act(tx, { verb: 'run.resume', target: row.id, by, outcome: 'applied' });
@@ -150,7 +150,7 @@ export class RunControl {
       throw new AgentError(
         'invalid',
         'invalid_inputs',
-        `The inputs do not fit what the gate asks for: ${told}.`,
+        `The inputs do not match the gate's schema: ${told}.`,
         {
           faults: placed,
         },
@@ -159,7 +159,7 @@ export class RunControl {
     await this.#goOn(row, { inputs: value, traceparent }, { verb: 'run.resume', by });
   }
 
-  /** Dispatches the next segment at once, or not at all. */
+  /** Dispatches the next segment, or throws when another run holds the slot. */
   async #goOn(
     row: RunRow,
     opening: Opening,
@@ -169,7 +169,11 @@ export class RunControl {
     const { holder } = slot;
     if (holder !== undefined || !slot.tryTake(row.id)) throw inFlight(holder ?? '');
     if (!(await this.#runner.goOn(row, opening, act)))
-      throw wrongState(row.id, this.#stateOf(await this.#ours(row.id)), 'it has left its gate meanwhile');
+      throw wrongState(
+        row.id,
+        this.#stateOf(await this.#ours(row.id)),
+        'it has left its gate in the meantime',
+      );
   }
 
   #stateOf({ state, waiting_on }: RunRow): string {
@@ -184,7 +188,7 @@ export class RunControl {
     return wrongState(id, this.#stateOf(row), wanted);
   }
 
-  /** @throws AgentError not_found; conflict where another host has it */
+  /** @throws AgentError not_found; conflict when the run belongs to another host */
   async #ours(id: string): Promise<RunRow> {
     const { store } = this.#world;
     const row = await store.read((db) => findRun(db, id));
@@ -226,6 +230,8 @@ function whatEnds({ id, state, waiting_on, gate }: RunRow): string {
 }
 
 const notARun = (id: string): AgentError => {
-  const what = id.startsWith('t') ? 'a task is one turn without a seam' : 'only runs (r...) can be paused';
+  const what = id.startsWith('t')
+    ? 'a task has no step boundary to pause at'
+    : 'only runs (r...) can be paused';
   return new AgentError('conflict', 'not_a_run', `${id.slice(0, 100)} cannot be paused: ${what}.`);
 };

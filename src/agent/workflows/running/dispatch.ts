@@ -7,7 +7,7 @@ import { changeRun, cycleOf, type RunRow } from './rows.ts';
 import { readGate } from './stored-gate.ts';
 import type { RunWorld } from './world.ts';
 
-/** A segment that is in the database and has not begun to work. */
+/** A stored segment whose execution has not started. */
 export interface Dispatched {
   readonly row: RunRow;
   readonly nextSeq: number;
@@ -21,7 +21,7 @@ export const startEvent = ({ id, workflow, digest, session_id }: RunRow): NewRun
   ...(session_id === null ? {} : { session_id }),
 });
 
-/** Opens the next segment of a suspended run; undefined where it is not at that gate any more. */
+/** Opens the next segment of a suspended run; undefined when it has left that gate. */
 export async function dispatch(
   { store, log }: Pick<RunWorld, 'store' | 'log'>,
   before: RunRow,
@@ -38,7 +38,7 @@ export async function dispatch(
       gate: null,
       ...(gate?.step === undefined
         ? { wrapper_cycle: cycleOf(before) + 1, last_event: `cycle ${cycleOf(before) + 1} began` }
-        : { last_event: `went on at '${gate.step}' (${gate.kind})` }),
+        : { last_event: `continued at '${gate.step}' (${gate.kind})` }),
     });
     if (!row) return undefined;
     if (gate?.step !== undefined) {
@@ -71,7 +71,7 @@ export async function dispatch(
 
 const failed = (error: string, ended_at: string) => ({ state: 'failed' as const, error, ended_at });
 
-/** Ends a suspended run for good, in a segment of its own; false where it is not suspended any more. */
+/** Ends a suspended run, in a segment of its own; false when it is no longer suspended. */
 export async function endSuspended(
   world: Pick<RunWorld, 'store' | 'log' | 'sessions' | 'receipts' | 'signals'>,
   id: string,

@@ -10,7 +10,7 @@ export interface Ending {
   readonly error?: string;
 }
 
-/** Somebody asked for a cancellation while the run was about to end otherwise. */
+/** The run was about to end or suspend, but its cancellation was requested first. */
 export class CancelledMeanwhile extends Error {
   constructor() {
     super('the run was cancelled meanwhile');
@@ -18,7 +18,7 @@ export class CancelledMeanwhile extends Error {
   }
 }
 
-/** It is over as the database has it: the connection was lost while that was being saved. */
+/** The end of the run is already stored, by an attempt whose commit was not confirmed. */
 export class EndedAlready extends Error {
   constructor(id: string) {
     super(`the run ${id} has ended already`);
@@ -34,8 +34,8 @@ export const endEvent = ({ outcome, result, error }: Ending): Extract<NewRunEven
 });
 
 /**
- * All that the end of a run is, but for the event: its row, its steps, its session, its receipt and the signal.
- * @throws CancelledMeanwhile where it does not end cancelled and should; EndedAlready
+ * Stores the end of a run, except its event: row, steps, session, receipt and signal.
+ * @throws CancelledMeanwhile when its cancellation was requested and it ends otherwise; RunAlreadyEnded
  */
 export async function endRun(
   tx: Tx,
@@ -91,5 +91,5 @@ function receiptOf(row: RunRow, outcome: Ending['outcome'], endedAt: string) {
   };
 }
 
-/** The message of an error, short enough for a row. */
+/** Shortens an error message for a row. */
 export const shortened = (text: string): string => (text.length > 500 ? `${text.slice(0, 499)}…` : text);

@@ -18,7 +18,7 @@ export type GateResult =
   | { readonly kind: 'suspended'; readonly gate: StoredGate }
   | { readonly kind: 'cancelled' };
 
-/** What a segment does when it comes to a gate. */
+/** Passes a gate, waits for its approval, or parks the step at it. */
 export async function atGate(segment: Segment, step: GatedStep): Promise<GateResult> {
   const gate = await gateNow(segment, step);
   if (gate.kind === 'approval') return await untilDecided(segment, step, gate);
@@ -40,19 +40,19 @@ async function gateNow({ world, row, records }: Segment, step: GatedStep): Promi
   });
 }
 
-/** Nothing to wait for: the time has come, the condition holds. */
+/** Whether the gate is already open: its time has passed, or its condition holds. */
 async function isOpen(gate: StoredGate, { world, row, records }: Segment): Promise<boolean> {
   if (gate.until_at !== undefined) return Date.parse(gate.until_at) <= world.clock.now().getTime();
   if (gate.expr === undefined) return false;
   return evaluate(gate.expr, await conditionViewOf(world, viewOf(row, records)));
 }
 
-/** Keeps the segment and the slot. */
+/** Waits for the approval, while the segment stays open and keeps the slot. */
 async function untilDecided(segment: Segment, step: GatedStep, gate: StoredGate): Promise<GateResult> {
   const { world, row, records, orders, stopping } = segment;
   const asked = records.get(step.id)?.state === 'waiting' ? readGate(row.gate)?.pending_id : undefined;
   const id = asked ?? (await askFor(segment, step, gate));
-  // After a crash the stream says so already.
+  // After a crash the stream already has the event.
   if (asked === undefined) await park(segment, step, { ...gate, pending_id: id });
   const over = new AbortController();
   const signal = AbortSignal.any([stopping, over.signal]);
@@ -104,7 +104,7 @@ async function park(
   records.set(step.id, record);
 }
 
-/** From now on the step is running, though nothing of it has happened yet. */
+/** Marks the step as running, before its agent starts. */
 async function pass({ world, row, records }: Segment, step: GatedStep): Promise<void> {
   const record = newStep(row, step, records, world.store.time(), 'running');
   await world.store.transaction(async (tx) => {

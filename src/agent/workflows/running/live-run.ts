@@ -15,36 +15,36 @@ import { nextEntry, suspend, SuspendedAlready, type SuspendKind } from './suspen
 import type { StreamWriter } from '../../event-log/writer.ts';
 import type { RunWorld } from './world.ts';
 
-/** How a segment is over. Stopped: the host stops, and the next start goes on. */
+/** Result of a segment. `stopped`: the host stops, and its next start continues the run. */
 export type SegmentEnd =
   | { readonly kind: 'ended'; readonly outcome: Ending['outcome'] }
-  /** With the outcome of the cycle, where one came to its end. */
+  /** With the outcome of the cycle, if one has ended. */
   | { readonly kind: 'suspended'; readonly gate: StoredGate; readonly outcome: Ending['outcome'] | undefined }
   | { readonly kind: 'stopped' };
 
 interface LiveRunOptions {
   readonly world: RunWorld;
-  /** The segment, for who watches. */
+  /** Span of the segment. */
   readonly work: Work<'run'>;
   readonly row: RunRow;
   readonly writer: StreamWriter<RunLine>;
   readonly stopping: AbortSignal;
-  /** A crash or a stop cut the segment short, and it goes on here. */
+  /** The segment continues after a crash or a stop of the host. */
   readonly recovered?: true;
-  /** When its schedule fired for the cycle. */
+  /** Time at which the schedule fired for this cycle. */
   readonly firedAt?: string;
 }
 
-/** Who is named where the host itself finds that a cancellation was asked for before it started. */
+/** Actor of a cancellation that was requested before the host restarted. */
 const beforeRestart = 'host';
 
-/** One segment of a run: its steps one after the other, until it ends, suspends, or the host stops. */
+/** Executes one segment of a run: its steps in sequence, until the run ends or suspends, or the host stops. */
 export class LiveRun {
   readonly id: string;
   readonly orders: Orders;
   readonly #options: LiveRunOptions;
   #paused: boolean;
-  /** As soon as its workflow is read. */
+  /** Set when the workflow is parsed. */
   #segment: Segment | undefined;
 
   constructor(options: LiveRunOptions) {
@@ -56,13 +56,13 @@ export class LiveRun {
     this.orders = new Orders({ pause: row.requested === 'pause', cancel }, world.clock, world.pace.checkMs);
   }
 
-  /** The pause is over; the database says so already. */
+  /** Ends the pause. The database must already have the new state. */
   resume(): void {
     this.#paused = false;
     this.orders.tell();
   }
 
-  /** Never rejects: what goes wrong ends the run as failed, as soon as the database takes it. */
+  /** Runs the segment. Never rejects: an error ends the run as failed, when the database accepts it. */
   async drive(): Promise<SegmentEnd> {
     const { world, stopping } = this.#options;
     let trouble: { readonly error: unknown } | undefined;
@@ -106,7 +106,9 @@ export class LiveRun {
     }
   }
 
-  /** After a crash: what the step that was at work left behind, and whether it may be run again without asking. */
+  /**
+   * Recovers the interrupted step after a crash. A step that may have had side effects is rerun only after approval.
+   */
   async #pickUp(segment: Segment): Promise<SegmentEnd | undefined> {
     const { row, records, world } = segment;
     const cut = [...records.values()].find(
@@ -116,7 +118,7 @@ export class LiveRun {
     const { step } = cut;
     await withdrawAll(world, { runId: row.id, step }, 'host', `the step '${step}' was interrupted`);
     if (cut.side_effects === 0 || this.orders.cancel !== undefined) {
-      const last_event = `goes on with '${step}' after a restart`;
+      const last_event = `continues with '${step}' after a restart`;
       await world.store.transaction((tx) => changeRun(tx, row.id, ['running'], { last_event }));
       return undefined;
     }
@@ -124,7 +126,7 @@ export class LiveRun {
     return await this.#suspend(segment, gate, 'crash');
   }
 
-  /** Where a run pauses and is cancelled: between two steps. */
+  /** Step boundary, at which a run pauses or is cancelled. */
   async #boundary(): Promise<'go_on' | 'cancelled'> {
     const { stopping } = this.#options;
     for (;;) {
@@ -148,7 +150,7 @@ export class LiveRun {
       const change = { state: 'paused', requested: null, last_event: 'paused' } as const;
       return (await changeRun(tx, this.id, ['running'], change)) !== undefined;
     });
-    // A cancellation came, and is about to be told here.
+    // A cancellation came first; wait for its notification.
     if (!paused)
       await this.orders.until(() => this.orders.cancel !== undefined, world.pace.storeMs, stopping);
     this.orders.pause = false;
@@ -169,7 +171,7 @@ export class LiveRun {
     if (resumed) this.#paused = false;
   }
 
-  /** Of a scheduled or armed workflow only a cycle ends: its run waits for the next one. */
+  /** Ends a cycle. The run of a scheduled or armed workflow then waits for the next one. */
   async #endCycle(segment: Segment, ending: Ending): Promise<SegmentEnd> {
     const { entry } = segment.ensemble;
     if (!entry) return await this.#end(ending);
@@ -191,9 +193,9 @@ export class LiveRun {
 
   async #end(ending: Ending): Promise<SegmentEnd> {
     const { world, writer } = this.#options;
-    // Before the end: until then, a crash comes back to it.
+    // Before the end is stored, so that a recovery after a crash does it again.
     const by = this.orders.cancel ?? 'host';
-    await withdrawAll(world, { runId: this.id }, by, `the run ${this.id} is over`);
+    await withdrawAll(world, { runId: this.id }, by, `the run ${this.id} has ended`);
     try {
       await writer.appendWith(endEvent(ending), (tx) => endRun(tx, world, this.id, ending));
       return { kind: 'ended', outcome: ending.outcome };

@@ -7,18 +7,18 @@ import { nextDue } from './suspending.ts';
 import { conditionViewOf, viewOf } from './view.ts';
 import type { RunWorld } from './world.ts';
 
-/** What lets a suspended run go on. */
+/** Data that opened the gate of a suspended run. */
 export interface Opening {
-  /** For the step's prompt and condition. */
+  /** Inputs or event, for the step's prompt. */
   readonly inputs?: unknown;
-  /** The step does not begin, and has failed. */
+  /** Error of the step, which fails without starting. */
   readonly failure?: string;
   readonly firedAt?: string;
-  /** W3C trace context of the request that opens it. */
+  /** W3C trace context of the request that opened it. */
   readonly traceparent?: string | undefined;
 }
 
-/** Gates that open by themselves; the others wait for `resume` or `run-now`. */
+/** Whether a gate opens by itself; the others wait for `resume` or `run-now`. */
 export const opensItself = ({ kind }: StoredGate): boolean => kind !== 'input' && kind !== 'armed';
 
 /** Resolves when the gate opens by itself; rejects with the signal's reason. */
@@ -45,7 +45,9 @@ export async function untilOpen(
   }
 }
 
-/** A time of the wall clock, which may jump. What was given as a duration is over at the latest when it has passed. */
+/**
+ * Waits for a wall-clock time, which may jump. A duration ends at the latest when it has passed by the monotonic clock.
+ */
 async function untilTime({ clock, pace }: RunWorld, gate: StoredGate, signal: AbortSignal): Promise<Opening> {
   const due = Date.parse(gate.until_at ?? gate.since_at);
   const end = clock.monotonic() + due - clock.now().getTime();
@@ -57,7 +59,7 @@ async function untilTime({ clock, pace }: RunWorld, gate: StoredGate, signal: Ab
   }
 }
 
-/** A firing that came while the host was down is made up for, once. */
+/** Waits for the next firing. If the host missed firings while it was down, it fires once. */
 async function untilFiring(
   { clock, pace }: RunWorld,
   gate: StoredGate,
@@ -68,7 +70,7 @@ async function untilFiring(
   for (;;) {
     const now = clock.now();
     if (now.getTime() >= due) return { firedAt: new Date(due).toISOString() };
-    // A clock that went back comes to an earlier firing.
+    // After a backward jump of the clock, an earlier firing may be due.
     const next = nextDue(cron, tz, now, fired_at);
     if (next && next.getTime() < due) due = next.getTime();
     await pause(Math.min(due - now.getTime(), pace.checkMs), signal);
@@ -122,7 +124,7 @@ async function untilSignal(
   }
 }
 
-/** Of a step that may have had effects before a crash: whether it is made again. */
+/** Waits for the decision whether to rerun a step that may have had side effects before a crash. */
 async function untilApproved({ changes }: RunWorld, gate: StoredGate, signal: AbortSignal): Promise<Opening> {
   const { pending_id = '', step = '' } = gate;
   const { state } = await changes.decision(pending_id, signal);
@@ -140,7 +142,7 @@ async function viewOfRun({ store }: RunWorld, id: string) {
   });
 }
 
-/** A condition that cannot be evaluated does not hold; the run says why. */
+/** Records why a condition cannot be evaluated, as the run's last event. Such a condition counts as false. */
 class Trouble {
   readonly #world: RunWorld;
   readonly #id: string;

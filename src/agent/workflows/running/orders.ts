@@ -1,11 +1,11 @@
 import type { Clock } from '../../clock.ts';
 import { waitForChange } from '../../wait-for-change.ts';
 
-/** What people ask of a live run, and a way to wait for it. It is in the database before it is here. */
+/** Pause and cancel requests of a live run, and waiting for them. They are stored in the database first. */
 export class Orders {
-  /** To happen at the next step boundary. */
+  /** Pause at the next step boundary. */
   pause: boolean;
-  /** Who asked. */
+  /** Who requested cancellation. */
   cancel: string | undefined;
   readonly #clock: Clock;
   readonly #checkMs: number;
@@ -23,7 +23,7 @@ export class Orders {
     this.#checkMs = checkMs;
   }
 
-  /** Something is different; who waits looks again. */
+  /** Notifies waiters and listeners of a change. */
   tell(): void {
     const { resolve } = this.#change;
     this.#change = Promise.withResolvers<void>();
@@ -31,15 +31,16 @@ export class Orders {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Hears of every change, until it is called off. */
+  /** Adds a listener for changes. @returns a function that removes it */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   /**
-   * Waits until it holds, or for some milliseconds: whether it holds. Rejects with the signal's reason. How long it
-   * takes is not counted with the wall clock.
+   * Waits until `holds` returns true, at most `ms` milliseconds by the monotonic clock. Rejects with the signal's
+   * reason.
+   * @returns whether it holds
    */
   async until(holds: () => boolean, ms: number | undefined, signal: AbortSignal): Promise<boolean> {
     const end = ms === undefined ? undefined : this.#clock.monotonic() + ms;

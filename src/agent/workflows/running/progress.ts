@@ -3,18 +3,18 @@ import type { StepRow } from './rows.ts';
 
 type Records = ReadonlyMap<string, Pick<StepRow, 'state' | 'output'>>;
 
-/** The step that is next; the steps are in running order. Undefined: all are over. */
+/** The next step to run; `steps` are in running order. Undefined when all have ended. */
 export const nextStep = (steps: readonly Step[], records: Records): Step | undefined =>
   steps.find(({ id }) => {
     const state = records.get(id)?.state;
     return state !== 'completed' && state !== 'skipped';
   });
 
-/** Where everything that a step needs was skipped, so is the step. One thing to work with is enough. */
+/** Whether all steps that a step needs were skipped; the step is then skipped, too. */
 export const hasNothingToWorkWith = ({ needs }: Step, records: Records): boolean =>
   needs.length > 0 && needs.every((need) => records.get(need)?.state === 'skipped');
 
-/** What a run gives: the output of the step that it names, or of the last one that was not skipped. */
+/** Result of a run: the output of the step that `output.from` names, or of the last completed step. */
 export function resultOf({ output, steps }: Pick<Ensemble, 'output' | 'steps'>, records: Records): unknown {
   const ran = steps.filter(({ id }) => records.get(id)?.state === 'completed');
   const from = output ? ran.find(({ id }) => id === output.from) : ran.at(-1);

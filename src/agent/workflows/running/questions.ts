@@ -19,7 +19,7 @@ interface World {
   readonly changes: Pick<Changes, 'ask' | 'discard'>;
 }
 
-/** What waits for a person because of a run, or of one of its steps. */
+/** Staged changes and questions of a run, or of one of its steps. */
 async function open(store: Store, { runId, step }: About): Promise<{ id: string; tool: string }[]> {
   return await store.read((db) => {
     const rows = db
@@ -32,26 +32,26 @@ async function open(store: Store, { runId, step }: About): Promise<{ id: string;
   });
 }
 
-/** Asks a person; a question that was asked already, before a crash, is not asked again. */
+/** Stages a question. A question that was staged before a crash is reused. */
 export async function ask({ store, changes }: World, question: Question): Promise<string> {
   const same = (await open(store, question)).find(({ tool }) => tool === question.tool);
   return (same ?? (await changes.ask(question))).id;
 }
 
-/** A crash cut a step short that may have had effects: whether it is to be run again, a person says. */
+/** Asks a person whether to rerun an interrupted step that may have had side effects. */
 export async function askToRerun({ world, row, ensemble }: Segment, step: string): Promise<StoredGate> {
   const pending_id = await ask(world, {
     tool: 'rerun_step',
     runId: row.id,
     step,
     agent: ensemble.steps.find(({ id }) => id === step)?.agent ?? row.workflow,
-    intent: `The host stopped while '${step}' was at work. It may have changed something already; look before you decide.`,
+    intent: `The host stopped while '${step}' was running. The step may already have made changes; check them before you decide.`,
     summary: `Run the step '${step}' of the run ${row.id} of '${row.workflow}' again from its beginning`,
   });
   return { kind: 'approval', step, since_at: world.store.time(), pending_id };
 }
 
-/** Nobody needs to decide this any more. Whether it could be withdrawn: it may have been decided meanwhile. */
+/** Discards a question or change. @returns false when it was decided in the meantime */
 export async function withdraw({ changes }: World, id: string, by: string, why: string): Promise<boolean> {
   try {
     await changes.discard(id, by, why);
@@ -62,12 +62,12 @@ export async function withdraw({ changes }: World, id: string, by: string, why: 
   }
 }
 
-/** Withdraws what nobody is at work on any more. */
+/** Discards all staged questions and changes of a run, or of one of its steps. */
 export async function withdrawAll(world: World, about: About, by: string, why: string): Promise<void> {
   for (const { id } of await open(world.store, about)) await withdraw(world, id, by, why);
 }
 
-/** A crash may have come between the end of a run and the end of its questions. */
+/** Discards staged questions and changes of ended runs, which a crash may have left. */
 export async function withdrawOfEnded(world: World): Promise<void> {
   const { store } = world;
   const left = await store.read((db) =>
@@ -80,5 +80,5 @@ export async function withdrawOfEnded(world: World): Promise<void> {
       .where('runs.ended_at', 'is not', null)
       .execute(),
   );
-  for (const { id } of left) await withdraw(world, id, 'host', 'its run is over');
+  for (const { id } of left) await withdraw(world, id, 'host', 'its run has ended');
 }

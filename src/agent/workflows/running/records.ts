@@ -3,7 +3,7 @@ import type { RunDetail, RunRecord, StepRecord } from '../../shapes/run.ts';
 import { cycleOf, type RunRow, type StepRow } from './rows.ts';
 import { readGate } from './stored-gate.ts';
 
-/** What of rows is shown; a host may show runs that were cancelled as failed ones. */
+/** How rows are presented. Without `cancelledState`, cancelled runs are shown as failed. */
 export interface Showing {
   readonly cancelledState: boolean;
 }
@@ -37,7 +37,7 @@ export function toDetail(row: RunRow, steps: readonly StepRow[], showing: Showin
   };
 }
 
-/** As a row of the observation feed. */
+/** A run as a row of the session feed. */
 export function toSession(row: RunRow, showing: Showing): Session {
   const { wrapper_cycle } = row;
   return {
@@ -52,7 +52,7 @@ export function toSession(row: RunRow, showing: Showing): Session {
   };
 }
 
-/** A segment that resume, run-now or a gate dispatched runs to its end. */
+/** Whether a run can be cancelled. A segment that resume, run-now or a gate dispatched cannot. */
 export const isCancellable = ({ state, resumed }: RunRow): boolean =>
   state === 'suspended' || ((state === 'running' || state === 'paused') && resumed === 0);
 

@@ -1,8 +1,7 @@
 import { AgentError } from '../../errors.ts';
 
 /**
- * The one answer to every name that may not be run, whether there is such a workflow or not: it names nothing, so that
- * nobody learns from it what there is.
+ * The same error for unknown and for not enabled workflow names. It contains no name, so that it discloses nothing.
  */
 export const notCallable = (): AgentError =>
   new AgentError(
@@ -19,7 +18,7 @@ export const noSuchRun = (id: string): AgentError => {
   return new AgentError('not_found', 'run_not_found', `There is no run '${id.slice(0, 100)}'; ${hint}.`);
 };
 
-/** @param wanted what such a verb applies to */
+/** @param wanted the state that the verb requires */
 export const wrongState = (id: string, state: string, wanted: string): AgentError =>
   new AgentError('conflict', 'wrong_state', `The run ${id} is ${state}; ${wanted}.`);
 
@@ -27,7 +26,7 @@ export const inFlight = (holder: string): AgentError =>
   new AgentError(
     'conflict',
     'run_in_flight',
-    `A run is already in flight on this host: ${holder}. One runs at a time, and one that is paused or waits for an approval counts: GET /agent/v1/runs/${holder} shows what it waits for. Wait until it is over, or cancel it.`,
+    `A run is already in flight on this host: ${holder}. One runs at a time, and one that is paused or waits for an approval counts: GET /agent/v1/runs/${holder} shows what it waits for. Wait until it ends, or cancel it.`,
   );
 
 export const notRetriable = (id: string, why: string): AgentError =>

@@ -1,7 +1,7 @@
 import type { Insertable, Selectable, Updateable } from 'kysely';
 import type { Db, Tables, Tx } from '../../../store/index.ts';
 
-/** The rows of runs and their steps; `src/store/schema.ts` says what they hold. */
+/** Rows of runs and their steps; `src/store/schema.ts` documents the columns. */
 export type RunRow = Selectable<Tables['runs']>;
 export type StepRow = Selectable<Tables['run_steps']>;
 
@@ -9,7 +9,7 @@ export async function findRun(db: Db | Tx, id: string): Promise<RunRow | undefin
   return await db.selectFrom('runs').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-/** The steps of one cycle, by id. */
+/** The step rows of one cycle, by step id. */
 export async function findSteps(db: Db | Tx, runId: string, cycle: number): Promise<Map<string, StepRow>> {
   const rows = await db
     .selectFrom('run_steps')
@@ -20,10 +20,10 @@ export async function findSteps(db: Db | Tx, runId: string, cycle: number): Prom
   return new Map(rows.map((row) => [row.step, row]));
 }
 
-/** The cycle whose steps a run is at; 0 where it has none. */
+/** The current cycle of a run; 0 when it has no cycles. */
 export const cycleOf = ({ wrapper_cycle }: Pick<RunRow, 'wrapper_cycle'>): number => wrapper_cycle ?? 0;
 
-/** Writes a step's row, new or not. */
+/** Inserts or updates a step's row. */
 export async function putStep(tx: Tx, row: StepRow): Promise<void> {
   const { run_id: _run, cycle: _cycle, step: _step, ...changed } = row;
   await tx
@@ -33,7 +33,7 @@ export async function putStep(tx: Tx, row: StepRow): Promise<void> {
     .execute();
 }
 
-/** Those of this host that are not over, the newest first. */
+/** Runs of this host that have not ended, newest first. */
 export async function liveRuns(db: Db | Tx, endpointId: string): Promise<RunRow[]> {
   const rows = await db
     .selectFrom('runs')
@@ -42,14 +42,14 @@ export async function liveRuns(db: Db | Tx, endpointId: string): Promise<RunRow[
     .where('state', 'in', ['running', 'paused', 'suspended'])
     .where('ended_at', 'is', null)
     .execute();
-  // Sorted here: asked for an order, SQLite walks all runs in it to find the few.
+  // Sorted here, because with ORDER BY SQLite would scan all runs in that order.
   return rows.sort(newestFirst);
 }
 
 const newestFirst = (a: RunRow, b: RunRow): number =>
   a.started_at === b.started_at ? (a.id < b.id ? 1 : -1) : a.started_at < b.started_at ? 1 : -1;
 
-/** Changes a run that is in one of the states; undefined where it is in another one, or gone. */
+/** Updates a run that is in one of the given states; undefined when it is not. */
 export async function changeRun(
   tx: Tx,
   id: string,

@@ -13,20 +13,20 @@ import type { RunWorld } from './world.ts';
 interface Beginning extends Dispatched {
   readonly firedAt?: string;
   readonly traceparent?: string | undefined;
-  /** A crash or a stop cut the segment short. */
+  /** The segment continues after a crash or a stop of the host. */
   readonly recovered?: true;
 }
 
-/** Who acts where nobody asks. */
+/** Actor of the host's own acts. */
 const host = 'host';
 
-/** The runs of this host: the one that is live, and those that wait at gates. */
+/** Executes the runs of this host: the live one, and those that wait at gates. */
 export class Runner {
   readonly slot = new RunSlot();
   readonly #world: RunWorld;
   readonly #stopping = new AbortController();
   readonly #live = new Map<string, LiveRun>();
-  /** Of suspended runs whose gates open by themselves. */
+  /** Waits of suspended runs at gates that open by themselves, by run id. */
   readonly #watches = new Map<string, AbortController>();
   readonly #working = new Set<Promise<void>>();
   #served = 0;
@@ -35,7 +35,7 @@ export class Runner {
     this.#world = world;
   }
 
-  /** Runs, and cycles of scheduled and armed ones, that came to an end since the start. */
+  /** Ended runs, and ended cycles of scheduled and armed runs, since the start of the host. */
   get served(): number {
     return this.#served;
   }
@@ -44,7 +44,7 @@ export class Runner {
     return this.#live.get(id);
   }
 
-  /** Goes on with what was live, and waits again at gates, as the last process left them. */
+  /** Continues the live run and the waits at gates that the previous process left. */
   async recover(): Promise<void> {
     const { store, log } = this.#world;
     await withdrawOfEnded(this.#world);
@@ -62,7 +62,7 @@ export class Runner {
     }
   }
 
-  /** The run has the slot, and gives it back when the segment is over. */
+  /** Starts a segment. The run must hold the slot, and frees it when the segment ends. */
   begin({ row, nextSeq, traceparent, ...how }: Beginning): void {
     const { log, watch } = this.#world;
     const writer = log.open<RunLine>(row.id, { nextSeq });
@@ -73,7 +73,7 @@ export class Runner {
     this.#keep(async () => {
       const end = await live.drive();
       work.end(endingOfSegment(end));
-      // What could not be written of the last words of an agent is lost; the log itself has told.
+      // The last text deltas may be lost; the error is reported.
       await writer.end().catch((error: unknown) => this.#world.onFault(`the stream of ${row.id}`, error));
       this.#live.delete(row.id);
       this.slot.free(row.id);
@@ -83,7 +83,7 @@ export class Runner {
     });
   }
 
-  /** Waits at a gate until it opens, and then for the slot. */
+  /** Waits in the background until the gate opens, and then for the slot. */
   arm(id: string, gate: StoredGate): void {
     if (!opensItself(gate) || this.#stopping.signal.aborted) return;
     const over = new AbortController();
@@ -91,13 +91,16 @@ export class Runner {
     this.#keep(() => this.#watch(id, gate, AbortSignal.any([over.signal, this.#stopping.signal])));
   }
 
-  /** Nothing waits at the gate of this run any more. */
+  /** Ends the wait at the gate of a run. */
   disarm(id: string): void {
     this.#watches.get(id)?.abort(new Error(`the run ${id} has left its gate`));
     this.#watches.delete(id);
   }
 
-  /** Opens the next segment of a run that has the slot. Whether it was still at its gate; else the slot is free again. */
+  /**
+   * Opens the next segment of a run that holds the slot.
+   * @returns false, with the slot freed, when it has left its gate
+   */
   async goOn(row: RunRow, opening: Opening, act: Parameters<typeof dispatch>[3]): Promise<boolean> {
     let dispatched: Dispatched | undefined;
     try {
@@ -112,7 +115,7 @@ export class Runner {
     return true;
   }
 
-  /** The host stops: what is live is left as the next start finds it. */
+  /** Stops live segments; the next start of the host continues them. */
   async close(): Promise<void> {
     this.#stopping.abort(new Error('the host was stopped'));
     await Promise.allSettled(this.#working);
@@ -122,7 +125,7 @@ export class Runner {
     const { store, pace, onFault } = this.#world;
     while (!signal.aborted) {
       try {
-        // It may have left its gate between the end of its segment and this.
+        // The run may have left its gate since its segment ended.
         const armed = await store.read((db) => findRun(db, id));
         if (armed?.state !== 'suspended') return;
         const opening = await untilOpen(this.#world, id, gate, signal);
@@ -139,7 +142,7 @@ export class Runner {
     }
   }
 
-  /** What fails with the slot gives it back. */
+  /** Runs a function while holding the slot, and frees the slot if it fails. */
   async #holding<T>(id: string, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -157,7 +160,7 @@ export class Runner {
   }
 }
 
-/** For who watches. A segment that led to a gate has done what it could. */
+/** Result of a segment's span. A segment that suspended at a gate is ok. */
 function endingOfSegment(end: SegmentEnd): Ending {
   if (end.kind === 'stopped') return { outcome: 'failed', code: 'shutdown' };
   switch (end.outcome) {

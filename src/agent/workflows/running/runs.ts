@@ -16,10 +16,10 @@ export interface RunsOptions extends Omit<RunWorld, 'pace'> {
   readonly pace?: Partial<RunWorld['pace']>;
 }
 
-/** Cycles of a run whose steps are shown. */
+/** Cycles of a run whose steps are included in its detail. */
 const shownCycles = 10;
 
-/** The runs of workflows on this host: one at a time, and any number that wait at gates. */
+/** Workflow runs of this host: one in flight, and any number suspended at gates. */
 export class Runs implements LiveRows {
   readonly #options: RunsOptions;
   readonly #ids: RunIds;
@@ -41,7 +41,7 @@ export class Runs implements LiveRows {
     this.#control = new RunControl(world, this.#runner);
   }
 
-  /** At the start of the host, once and before anything else: goes on where the last process stopped. */
+  /** Continues where the previous process stopped. Call it once, before anything else. */
   async recover(): Promise<void> {
     const { store } = this.#options;
     const newest = await store.read((db) =>
@@ -51,25 +51,28 @@ export class Runs implements LiveRows {
     await this.#runner.recover();
   }
 
-  /** Runs, and cycles, that came to an end since the start: of the host's telemetry. */
+  /** Ended runs and cycles since the start of the host, for its telemetry. */
   get served(): number {
     return this.#runner.served;
   }
 
-  /** @throws AgentError the one `workflow_not_found`, for whatever reason it cannot be run */
+  /** @throws AgentError `workflow_not_found`, for unknown and for not enabled workflows */
   async requireCallable(workflow: string): Promise<void> {
     await this.#starts.callable(workflow);
   }
 
   /**
-   * @throws AgentError workflow_not_found; invalid: `invalid_inputs`; conflict: `run_in_flight`, `invalid_retried_from`,
-   * `invalid_workflow`
+   * @throws AgentError workflow_not_found; invalid: `invalid_inputs`; conflict: `run_in_flight`,
+   * `invalid_retried_from`, `invalid_workflow`
    */
   async start(workflow: string, request: StartRequest, by: string, traceparent?: string): Promise<Started> {
     return await this.#starts.start(workflow, request, by, traceparent);
   }
 
-  /** At the next step boundary. @throws AgentError run_not_found; conflict: `wrong_state`, `not_a_run`, `other_host` */
+  /**
+   * Pauses at the next step boundary.
+   * @throws AgentError run_not_found; conflict: `wrong_state`, `not_a_run`, `other_host`
+   */
   async pause(id: string, by: string): Promise<{ id: string; pause: 'requested' }> {
     return await this.#control.pause(id, by);
   }
@@ -90,8 +93,8 @@ export class Runs implements LiveRows {
   }
 
   /**
-   * At the next step boundary, or at once where nothing is in progress.
-   * @throws AgentError not_found: there is no such run, or it is over; conflict: `not_cancellable`, `other_host`
+   * Cancels at the next step boundary, or at once when no step is in progress.
+   * @throws AgentError not_found: there is no such run, or it has ended; conflict: `not_cancellable`, `other_host`
    */
   async cancel(id: string, by: string): Promise<{ id: string; cancel: 'requested' }> {
     return await this.#control.cancel(id, by);
@@ -116,7 +119,7 @@ export class Runs implements LiveRows {
     return toDetail(found.row, found.steps, this.#options);
   }
 
-  /** The journal, the newest first. */
+  /** The run journal, newest first. */
   async list(limit: number): Promise<RunRecord[]> {
     const rows = await this.#options.store.read((db) =>
       db
@@ -130,7 +133,7 @@ export class Runs implements LiveRows {
     return rows.map((row) => toRecord(row, this.#options));
   }
 
-  /** Running, paused and suspended ones of this host. */
+  /** Running, paused and suspended runs of this host. */
   async live(): Promise<Session[]> {
     const { store } = this.#options;
     const rows = await store.read((db) => liveRuns(db, store.endpointId));
@@ -138,7 +141,7 @@ export class Runs implements LiveRows {
   }
 
   /**
-   * The lines of a run's stream after a number, until no segment of it is open.
+   * The events of a run after a `seq`, until no segment is open.
    * @throws AgentError run_not_found
    */
   async events(id: string, after: number, signal: AbortSignal): Promise<ReturnType<EventLog['read']>> {
@@ -151,13 +154,13 @@ export class Runs implements LiveRows {
     return log.read(id, { after, signal, ended });
   }
 
-  /** What of a person's or a program's happens, for gates of the kind `event`. Its number. */
+  /** Emits a user signal, for gates of the kind `event`. @returns its `seq` */
   async signal(name: string, data: Readonly<Record<string, unknown>>): Promise<number> {
     const { store, signals } = this.#options;
     return await store.transaction((tx) => signals.add(tx, name, data));
   }
 
-  /** The host stops: what is live goes on with the next start. */
+  /** Stops live runs; the next start of the host continues them. */
   async close(): Promise<void> {
     await this.#runner.close();
   }

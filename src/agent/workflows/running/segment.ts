@@ -7,21 +7,21 @@ import type { Orders } from './orders.ts';
 import type { RunRow, StepRow } from './rows.ts';
 import type { RunWorld } from './world.ts';
 
-/** An event of a run as the log takes it, which numbers what is in it too. */
+/** An event of a run before the log numbers it and its inner event. */
 export type RunLine =
   | Exclude<NewRunEvent, { type: 'step_event' }>
   | (Omit<Extract<RunEvent, { type: 'step_event' }>, 'seq' | 'ts' | 'event'> & { event: NewTurnEvent });
 
-/** A run while one of its segments is open. */
+/** State of a run's open segment. */
 export interface Segment {
   readonly world: RunWorld;
-  /** For who watches. */
+  /** Span of the segment. */
   readonly work: Work<'run'>;
-  /** As it was when the segment began. */
+  /** The run's row when the segment began. */
   readonly row: RunRow;
   readonly ensemble: Ensemble;
   readonly writer: StreamWriter<RunLine>;
-  /** The steps of this cycle, as they are in the database. */
+  /** Stored step rows of this cycle, by step id. */
   readonly records: Map<string, StepRow>;
   readonly orders: Orders;
   /** Aborted when the host stops. */

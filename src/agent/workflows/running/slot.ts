@@ -3,24 +3,24 @@ interface Waiting {
   readonly admit: () => void;
 }
 
-/** The host's one place for a run in flight. Who waits for it gets it in the order of coming. */
+/** The slot for the one run in flight of the host. Waiters get it in FIFO order. */
 export class RunSlot {
   #holder: string | undefined;
   #waiting: Waiting[] = [];
 
-  /** The run that has it. */
+  /** Id of the run that holds the slot. */
   get holder(): string | undefined {
     return this.#holder;
   }
 
-  /** Whether the run has it now; false where another one has it. */
+  /** Takes the slot if it is free. @returns whether the run holds it now */
   tryTake(id: string): boolean {
     if (this.#holder !== undefined) return false;
     this.#holder = id;
     return true;
   }
 
-  /** Waits for its turn; rejects with the signal's reason, and then has nothing. */
+  /** Waits for the slot. Rejects with the signal's reason, without holding the slot. */
   async take(id: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (this.tryTake(id)) return;
@@ -40,10 +40,10 @@ export class RunSlot {
     }
   }
 
-  /** Hands it to who has waited longest. */
+  /** Frees the slot, and gives it to the first waiter. */
   free(id: string): void {
     if (this.#holder !== id)
-      throw new Error(`the run ${id} frees the slot that ${this.#holder ?? 'nobody'} has`);
+      throw new Error(`the run ${id} frees the slot, which ${this.#holder ?? 'no run'} holds`);
     const next = this.#waiting.shift();
     this.#holder = next?.id;
     next?.admit();

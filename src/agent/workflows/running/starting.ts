@@ -23,7 +23,7 @@ export interface StartRequest {
 export interface Started {
   readonly id: string;
   readonly sessionId: string;
-  /** Of the store session; nobody sees it again. */
+  /** Capability of the store session; returned only here. */
   readonly capability: string;
 }
 
@@ -39,12 +39,14 @@ interface Source {
   readonly digest: string;
 }
 
-/** What may be run by name; a name that is not enabled is not looked for, so that the answer takes no longer for one that is there. */
+/**
+ * Looks up workflows that may be run by name. Names that are not enabled are not looked up, to leak nothing by timing.
+ */
 export interface CallableWorkflows {
   callable(name: string): Promise<Source | undefined>;
 }
 
-/** Begins runs. */
+/** Starts runs. */
 export class RunStarts {
   readonly #options: RunStartsOptions;
 
@@ -52,7 +54,7 @@ export class RunStarts {
     this.#options = options;
   }
 
-  /** What a workflow is at the moment. @throws AgentError the same for all that may not be run */
+  /** The current source of a workflow. @throws AgentError the same one for unknown and not enabled names */
   async callable(workflow: string): Promise<Source> {
     const found = await this.#options.workflows.callable(workflow);
     if (!found) throw notCallable();
@@ -80,18 +82,18 @@ export class RunStarts {
     return { id, sessionId, capability };
   }
 
-  /** By the state that clients are shown. */
+  /** Checks `retried_from` against the state that clients see. */
   async #requireFailed(id: string, workflow: string): Promise<void> {
     const { world } = this.#options;
     const row = runIdForm.test(id) ? await world.store.read((db) => findRun(db, id)) : undefined;
-    if (!row) throw notRetriable(id, 'is no run of the journal');
+    if (!row) throw notRetriable(id, 'is not in the run journal');
     if (row.workflow !== workflow)
       throw notRetriable(id, `is a run of the workflow '${row.workflow}', not of '${workflow}'`);
     const state = shown(row.state, world);
     if (state !== 'failed') throw notRetriable(id, `is ${state}`);
   }
 
-  /** A scheduled or armed workflow waits at its entry at once. */
+  /** Stores the run. A scheduled or armed workflow starts suspended at its entry gate. */
   async #insert(id: string, about: About): Promise<Begun> {
     const { world } = this.#options;
     const { store, log, sessions } = world;
@@ -127,7 +129,7 @@ interface About {
 interface Begun extends Omit<Started, 'id'> {
   readonly row: RunRow;
   readonly nextSeq: number;
-  /** Of the entry. */
+  /** Entry gate of a scheduled or armed workflow. */
   readonly gate: StoredGate | undefined;
 }
 
@@ -177,13 +179,13 @@ const atEntry = (gate: StoredGate | undefined): Partial<RunRow> =>
       }
     : {};
 
-/** What was stored by an older host may not be readable any more. */
+/** Parses a stored source, which may come from an older host and be invalid for this one. */
 function readable(source: string): Ensemble {
   try {
     return parseEnsemble(source);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     const { code, message, faults } = error;
-    throw new AgentError('conflict', code, `${message} Mend it with PUT.`, faults ? { faults } : {});
+    throw new AgentError('conflict', code, `${message} Replace it with PUT.`, faults ? { faults } : {});
   }
 }

@@ -1,7 +1,7 @@
 import type { Step } from '../definition/ensemble.ts';
 import { cycleOf, type RunRow, type StepRow } from './rows.ts';
 
-/** The row of a step that has not begun to work; what it holds from before stays. */
+/** Row of a step in a new state; an existing row keeps its other columns. */
 export function newStep(
   row: Pick<RunRow, 'id' | 'wrapper_cycle'>,
   step: Pick<Step, 'id'>,

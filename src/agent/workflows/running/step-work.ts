@@ -13,7 +13,7 @@ import { stepViewOf } from './view.ts';
 export type WorkResult =
   | { readonly kind: 'completed'; readonly output: unknown; readonly usage?: Usage }
   | { readonly kind: 'failed'; readonly error: string; readonly usage?: Usage }
-  /** While it waited for a person. */
+  /** Cancelled while it waited for a decision. */
   | { readonly kind: 'cancelled'; readonly usage?: Usage }
   | { readonly kind: 'stopped'; readonly usage?: Usage };
 type Usage = NonNullable<TurnsResult['usage']>;
@@ -23,7 +23,7 @@ export const hasAgent = (step: Step): step is AgentStep =>
   step.agent !== undefined && step.prompt !== undefined;
 
 /**
- * The agent of a step: one of the workflow itself, in its folder, or a stored one as it is now.
+ * The agent of a step: an inline agent of the workflow with its workspace resolved, or the current stored agent.
  * @throws AgentError not_found
  */
 export async function agentOf(segment: Segment, step: AgentStep): Promise<AgentSpec> {
@@ -35,7 +35,7 @@ export async function agentOf(segment: Segment, step: AgentStep): Promise<AgentS
 const folderOf = ({ ensemble, row }: Segment): string | undefined =>
   workspaceOf(ensemble, JSON.parse(row.inputs) as Record<string, unknown>);
 
-/** One attempt of a step's agent at its prompt. What goes wrong with it is a result. */
+/** Runs one attempt of a step's agent. Failures are results. */
 export async function work(
   segment: Segment,
   step: AgentStep,
@@ -81,7 +81,7 @@ export async function work(
   }
 }
 
-/** The shortest that anybody set. */
+/** The shortest of the configured timeouts. */
 const timeoutOf = ({ timeout_secs, limits }: Step, agent: AgentSpec): number =>
   Math.min(timeout_secs, limits?.timeout_secs ?? agent.limits?.timeout_secs ?? timeout_secs);
 
@@ -97,14 +97,14 @@ function resultOf(
   return { kind: 'failed', error: `${result.reason}: ${result.message}`, ...usage };
 }
 
-/** A model that no grammar binds may have answered anything. */
+/** Validates the answer, because a model without constrained output may return any text. */
 function readAnswer(text: string, schema: Step['output_schema']): WorkResult {
   if (!schema) return { kind: 'completed', output: text };
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    return { kind: 'failed', error: 'The answer is not JSON, which output_schema asks for.' };
+    return { kind: 'failed', error: 'The answer is not JSON, which output_schema requires.' };
   }
   const { faults } = fitSchema(schema, value);
   if (faults.length === 0) return { kind: 'completed', output: value };
@@ -112,7 +112,7 @@ function readAnswer(text: string, schema: Step['output_schema']): WorkResult {
   return { kind: 'failed', error: `The answer does not fit output_schema: ${told.join('; ')}.` };
 }
 
-/** On the disk before the effect: after a crash the step is not run again without asking. */
+/** Stored before the side effect, so that after a crash the step is rerun only with approval. */
 async function markEffects({ world, records, row }: Segment, step: string): Promise<void> {
   const record = records.get(step);
   if (!record) throw new Error(`the step '${step}' has not begun`);

@@ -17,21 +17,21 @@ import type { StoredGate } from './stored-gate.ts';
 import { conditionViewOf, viewOf } from './view.ts';
 
 export type StepResult =
-  /** Over, or past its gate: what is next is seen at the next boundary. */
+  /** The step has ended or passed its gate; continue at the next step boundary. */
   | { readonly kind: 'go_on' }
   | { readonly kind: 'failed'; readonly error: string }
   | { readonly kind: 'cancelled' }
   | { readonly kind: 'suspended'; readonly gate: StoredGate }
   | { readonly kind: 'stopped' };
 
-/** Waiting between attempts doubles, up to this. */
+/** Maximum backoff between attempts, which doubles each time. */
 const longestBackoffSecs = 3600;
 
-/** Brings a step one thing further: skips it, takes it through its gate, or lets it work to its end. */
+/** Advances a step: skips it, takes it through its gate, or runs it to its end. */
 export async function doStep(segment: Segment, step: Step): Promise<StepResult> {
   try {
     const record = segment.records.get(step.id);
-    // Told already, and then the host stopped; or a person did not let it run again.
+    // Its failure was stored before the host stopped, or a person refused its rerun.
     if (record?.state === 'failed') return { kind: 'failed', error: record.error ?? 'failed' };
     if (!record && (await isSkipped(segment, step))) return await close(segment, step, 'skipped', {});
     if (!hasGate(step) || (record && record.state !== 'waiting')) return await watched(segment, step);
@@ -41,7 +41,7 @@ export async function doStep(segment: Segment, step: Step): Promise<StepResult> 
     if (result.kind === 'failed') return await close(segment, step, 'failed', result);
     return { kind: 'go_on' };
   } catch (error) {
-    // Of its condition, or of a text of its gate.
+    // Error of its condition, or of its gate's template.
     if (error instanceof AgentError) return await close(segment, step, 'failed', { error: error.message });
     throw error;
   }
@@ -53,7 +53,7 @@ async function isSkipped({ row, records, world }: Segment, step: Step): Promise<
   return !evaluate(step.when, await conditionViewOf(world, viewOf(row, records)));
 }
 
-/** Its work, from its first attempt to its end, as those hear of it who watch. */
+/** Runs all attempts of a step in a span. */
 async function watched(segment: Segment, step: Step): Promise<StepResult> {
   const { world, work: parent, row, stopping } = segment;
   const { id, agent } = step;
@@ -80,7 +80,7 @@ const endings: Readonly<Record<StepResult['kind'], Ending>> = {
 async function attempts(segment: Segment, step: Step, told: Work<'step'>): Promise<StepResult> {
   const { orders, stopping, records } = segment;
   let made = records.get(step.id)?.attempts ?? 0;
-  // One that a crash cut short is made again, however many there were.
+  // An interrupted attempt is repeated, whatever the number of attempts.
   let left = Math.max(1, step.retry.attempts - made);
   for (let backoff = step.retry.backoff_secs; ; backoff = Math.min(backoff * 2, longestBackoffSecs)) {
     made += 1;
@@ -140,12 +140,12 @@ async function begin(
   records.set(step.id, record);
 }
 
-/** The model that the run is at. */
+/** Route of the model that the run uses now. */
 function routeOf({ world }: Segment, { model }: AgentSpec) {
   try {
     return { waiting_on: null, ...world.planners.find(model).route };
   } catch (error) {
-    // There is none at the moment; the step itself tells why.
+    // The model is unavailable; the step reports the error.
     if (error instanceof AgentError) return { waiting_on: null };
     throw error;
   }
@@ -158,7 +158,7 @@ interface Gave {
   readonly usage?: Usage;
 }
 
-/** The step is over. */
+/** Stores the end of a step. */
 async function close(
   segment: Segment,
   step: Step,
@@ -196,7 +196,7 @@ async function noteFailure(segment: Segment, step: Step, { error, usage }: Gave)
   });
 }
 
-/** The host stops in the middle of it. */
+/** Stores that the stop of the host interrupted the step. */
 async function interrupt(segment: Segment, step: Step, { usage }: Gave): Promise<StepResult> {
   const { row } = segment;
   await change(segment, step, { state: 'interrupted', error: 'shutdown' }, async (tx) => {

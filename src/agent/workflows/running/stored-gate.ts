@@ -1,29 +1,29 @@
 import type { WaitingOn } from '../../shapes/session.ts';
 import type { Entry, Gate, Step } from '../definition/ensemble.ts';
 
-/** What a suspended run waits for, as its row keeps it over restarts. Times are RFC 3339. */
+/** The gate of a suspended run, as stored in its row. Times are RFC 3339. */
 export interface StoredGate {
   readonly kind: WaitingOn;
-  /** Absent at the entry of the workflow. */
+  /** Absent for the entry gate. */
   readonly step?: string;
   readonly since_at: string;
   readonly message?: string;
-  /** Of `time` and `schedule`. */
+  /** For `time` and `schedule`. */
   readonly until_at?: string;
-  /** Of `time`: it is a duration, which the wall clock's jumps do not make longer. */
+  /** For `time`: a duration, which jumps of the wall clock do not prolong. */
   readonly after_secs?: number;
   readonly schema?: Readonly<Record<string, unknown>>;
   readonly expr?: string;
   readonly poll_secs?: number;
   readonly name?: string;
   readonly where?: string;
-  /** Of `event`: the last signal before it. */
+  /** For `event`: `seq` of the last signal before the gate. */
   readonly signal_seq?: number;
-  /** Of `approval`: the question. */
+  /** For `approval`: id of the question. */
   readonly pending_id?: string;
   readonly cron?: string;
   readonly tz?: string;
-  /** Of `schedule`: when it fired last. */
+  /** For `schedule`: time of the last firing. */
   readonly fired_at?: string;
 }
 
@@ -36,7 +36,7 @@ interface Moment {
   readonly message: string | undefined;
 }
 
-/** The gate of a step, from now on. */
+/** Creates the stored gate of a step, starting now. */
 export function gateOf(step: Step, gate: Gate, { now, lastSignal, message }: Moment): StoredGate {
   const common = {
     step: step.id,
@@ -65,7 +65,7 @@ function deadline({ until, after_secs }: Extract<Gate, { kind: 'time' }>, now: D
   return { until_at: new Date(now.getTime() + secs * 1000).toISOString(), after_secs: secs };
 }
 
-/** The entry of a workflow, from now on. */
+/** Creates the entry gate of a workflow, starting now. */
 export function entryGate(
   entry: Entry,
   { now, next, firedAt }: { now: Date; next: Date | undefined; firedAt: string | undefined },

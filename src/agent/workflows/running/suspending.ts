@@ -7,23 +7,23 @@ import { cycleOf, findRun } from './rows.ts';
 import type { Segment } from './segment.ts';
 import { entryGate, readGate, type StoredGate } from './stored-gate.ts';
 
-/** How far the wall clock may go back for a firing that has happened not to happen again. */
+/** Backward jump of the wall clock up to which a firing is not repeated. */
 const sameFiringMs = 24 * 3600 * 1000;
 
-/** When a schedule fires next: not again at what it fired at, though the wall clock may have gone back a little. */
+/** The next firing of a schedule. A small backward jump of the wall clock does not repeat the last firing. */
 export function nextDue(cron: string, tz: string, now: Date, firedAt: string | undefined): Date | undefined {
   const fired = firedAt === undefined ? 0 : Date.parse(firedAt);
   const ahead = fired - now.getTime();
   return nextFiring(cron, tz, ahead > 0 && ahead < sameFiringMs ? new Date(fired) : now);
 }
 
-/** The entry of a workflow, where its run waits for the next cycle. */
+/** The entry gate at which a run waits for its next cycle. */
 export function nextEntry(entry: Entry, now: Date, firedAt: string | undefined): StoredGate {
   const next = entry.kind === 'schedule' ? nextDue(entry.cron, entry.tz, now, firedAt) : undefined;
   return entryGate(entry, { now, next, firedAt });
 }
 
-/** It waits as the database has it: the connection was lost while that was being saved. */
+/** The suspension is already stored, by an attempt whose commit was not confirmed. */
 export class SuspendedAlready extends Error {
   readonly gate: StoredGate;
   constructor(gate: StoredGate) {
@@ -36,9 +36,9 @@ export class SuspendedAlready extends Error {
 export type SuspendKind = 'interior_gate' | 'entry_gate' | 'crash';
 
 /**
- * Ends the segment; the run waits at the gate, over restarts too.
- * @param cycle how a cycle ended, at the entry
- * @throws CancelledMeanwhile, SuspendedAlready
+ * Ends the segment and suspends the run at a gate, which survives restarts.
+ * @param cycle outcome of the ended cycle, for the entry gate
+ * @throws CancelledMeanwhile, RunAlreadySuspended
  */
 export async function suspend(
   { writer, row, world }: Segment,

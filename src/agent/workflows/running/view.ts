@@ -6,7 +6,7 @@ import type { RunWorld } from './world.ts';
 
 type Run = Pick<RunRow, 'id' | 'workflow' | 'started_at' | 'input' | 'inputs'>;
 
-/** What templates read of a run. */
+/** Values of a run for templates. */
 export function viewOf(run: Run, records: ReadonlyMap<string, StepRow>): RunView {
   return {
     workflow: run.workflow,
@@ -17,19 +17,19 @@ export function viewOf(run: Run, records: ReadonlyMap<string, StepRow>): RunView
   };
 }
 
-/** What conditions read: of the run, and of the host at this moment. */
+/** Values for conditions: of the run, and of the host now. */
 export async function conditionViewOf({ clock, host }: Now, view: RunView): Promise<ConditionView> {
   return { ...view, host: await host(), now: clock.now() };
 }
 type Now = Pick<RunWorld, 'clock' | 'host'>;
 
-/** What templates of a step's own prompt read: the run, with what opened its gate. */
+/** Values for the template of a step's prompt: the run, and the data of the step's gate. */
 export function stepViewOf(run: Run, records: ReadonlyMap<string, StepRow>, step: string): RunView {
   const given = records.get(step)?.gate_inputs ?? null;
   return { ...viewOf(run, records), ...(given === null ? {} : { gate: JSON.parse(given) as unknown }) };
 }
 
-/** Only of steps that are over. */
+/** Values of an ended step; empty for others. */
 function stepView(id: string, record: StepRow): [string, StepView][] {
   const { state, error } = record;
   if (state === 'running' || state === 'waiting') return [];

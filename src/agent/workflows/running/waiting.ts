@@ -5,8 +5,8 @@ import { changeRun } from './rows.ts';
 import type { Segment } from './segment.ts';
 
 /**
- * What a step at work waits for a person with: changes that its agent staged. While it does, nothing is in progress
- * that a cancellation would tear, so it happens at once, and nobody is asked any more.
+ * Tracks the wait of a running step for the decision on a change that its agent staged. During this wait a cancellation
+ * takes effect at once and withdraws the change, because nothing else is in progress.
  */
 export class Waiting {
   readonly #segment: Segment;
@@ -21,7 +21,7 @@ export class Waiting {
     this.#unlisten = segment.orders.listen(() => void this.#cancel().catch(this.#fault));
   }
 
-  /** Aborted when the step is to end because of a cancellation. */
+  /** Aborted when a cancellation ends the step. */
   get cut(): AbortSignal {
     return this.#cut.signal;
   }
@@ -39,7 +39,7 @@ export class Waiting {
     await this.#cancel();
   }
 
-  /** An event came: the decision is there. */
+  /** Ends the wait: the next event shows that the change was decided. */
   async over(event: NewTurnEvent): Promise<void> {
     if (this.#pending === undefined || event.type === 'staged') return;
     this.#pending = undefined;
@@ -47,20 +47,20 @@ export class Waiting {
     await world.store.transaction((tx) => changeRun(tx, row.id, ['running'], { waiting_on: null }));
   }
 
-  /** The attempt is over; nobody is left who waits. */
+  /** Ends the attempt, and withdraws a change that still waits. */
   async end(): Promise<void> {
     this.#unlisten();
     const { world, stopping } = this.#segment;
-    // A host that stops may be killed any moment; the next start looks for what was left behind.
+    // A stopping host may be killed at any time; its next start withdraws remaining changes.
     if (this.#pending === undefined || stopping.aborted) return;
-    await withdraw(world, this.#pending, 'host', `the step '${this.#step}' is over`);
+    await withdraw(world, this.#pending, 'host', `the step '${this.#step}' has ended`);
   }
 
   async #cancel(): Promise<void> {
     const { orders, row, world } = this.#segment;
     const { cancel: by } = orders;
     if (by === undefined || this.#pending === undefined || this.#cut.signal.aborted) return;
-    // Decided meanwhile: the change is made or not, the step goes on to its end, and the run is cancelled then.
+    // Decided in the meantime: the step continues to its end, and the run is cancelled then.
     if (!(await withdraw(world, this.#pending, by, `the run ${row.id} was cancelled`))) return;
     this.#cut.abort(new AgentError('conflict', 'run_cancelled', 'The run was cancelled.'));
   }

@@ -8,21 +8,21 @@ import type { Store } from '../../../store/index.ts';
 import type { Watch } from '../../../watch/index.ts';
 import type { Showing } from './records.ts';
 
-/** How long things take that wait by themselves. */
+/** Intervals and delays. */
 export interface Pace {
-  /** A paused run goes on after so long. */
+  /** Time after which a paused run resumes. */
   readonly autoResumeMs: number;
-  /** The wall clock is looked at again at least so often, because it may jump. */
+  /** Maximum time between two readings of the wall clock, because it may jump. */
   readonly checkMs: number;
-  /** Between two looks for signals. */
+  /** Interval of polling for signals. */
   readonly signalMs: number;
-  /** Before something is tried again that the database refused. */
+  /** Delay before a failed database operation is retried. */
   readonly storeMs: number;
 }
 
 export const usualPace: Pace = { autoResumeMs: 300_000, checkMs: 30_000, signalMs: 500, storeMs: 2000 };
 
-/** What runs are made of and live in. */
+/** Services that runs use. */
 export interface RunWorld extends Showing {
   readonly store: Store;
   readonly clock: Clock;
@@ -34,10 +34,10 @@ export interface RunWorld extends Showing {
   readonly receipts: Pick<Receipts, 'add'>;
   readonly signals: StoredSignals;
   readonly planners: Pick<Planners, 'find'>;
-  /** For conditions. */
+  /** Reads the state of the host, for conditions. */
   readonly host: () => Promise<HostView>;
   readonly pace: Pace;
   readonly watch: Watch;
-  /** Hears of what nobody foresaw. */
+  /** Called with unexpected errors. */
   readonly onFault: (where: string, error: unknown) => void;
 }
