@@ -25,11 +25,11 @@ describe('kernels that were bound when the process died', () => {
   it('are in quarantine at the next start, by content, and stay there', async () => {
     await (await start()).arm([bad]);
     const next = await start();
-    expect(blamed).toEqual(['bad: the host ended soon after it was bound']);
-    expect(next.reasonFor(bad.digest)).toContain('ended soon');
+    expect(blamed).toEqual(['bad: the host crashed soon after it was bound']);
+    expect(next.reasonFor(bad.digest)).toContain('crashed soon');
     expect(next.reasonFor(good.digest)).toBeUndefined();
     blamed = [];
-    expect((await start()).reasonFor(bad.digest)).toContain('ended soon');
+    expect((await start()).reasonFor(bad.digest)).toContain('crashed soon');
     expect(blamed).toEqual([]);
   });
 

@@ -55,7 +55,7 @@ describe('errors of an output', () => {
     got[77_777] = (values[77_777] as number) + 0.1;
     const errors = measure({ values }, got, 1 << 20, tolerance);
     expect(errors.nmse).toBeLessThan(tolerance.nmse);
-    expect(faultsOf(errors, tolerance)).toEqual([expect.stringContaining('greatest error')]);
+    expect(faultsOf(errors, tolerance)).toEqual([expect.stringContaining('largest error')]);
   });
 });
 
