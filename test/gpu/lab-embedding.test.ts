@@ -58,7 +58,7 @@ describe('the graph of a model for embeddings', () => {
 });
 
 describe('the lab', () => {
-  it('refuses to bind, to compare and to time, and says why', async () => {
+  it('rejects bind, parity and bench, with the reason', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'lab-embedding-'));
     const lab = await openLab({
       engine,

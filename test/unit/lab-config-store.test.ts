@@ -32,7 +32,7 @@ test('an unknown name tells which there are', async () => {
   await store.save('fast', 'x');
   await expect(store.read('slow')).rejects.toMatchObject({
     code: 'unknown_config',
-    message: "There is no config 'slow' (there is no such file); saved are: fast.",
+    message: "There is no config 'slow' (there is no such file); saved configs: fast.",
   });
 });
 

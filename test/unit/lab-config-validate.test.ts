@@ -335,7 +335,7 @@ describe('a file', () => {
         {
           code: 'unreadable',
           severity: 'error',
-          message: `${JSON.stringify(path.slice(0, 200))} is no config that this host can read: name a file that the lab saved`,
+          message: `path: ${JSON.stringify(path.slice(0, 200))} is not a config that this host can read; expected a file that the lab saved`,
         },
       ]);
       expect(rest.map(({ skipped }) => skipped)).toEqual([true, true]);

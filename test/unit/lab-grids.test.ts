@@ -16,16 +16,16 @@ describe('dispatch rules at the sizes of the resident model', () => {
   });
 
   it.each([
-    ['a row a workgroup', 'matmul', 'rows', '1', 'its dispatch.x is 151936 for 1 tokens there'],
+    ['a row a workgroup', 'matmul', 'rows', '1', 'dispatch.x for 1 tokens: expected a whole number from 1 to 65535, got 151936'],
     [
       'too many only for a long prompt',
       'matmul',
       '1',
       '300 * tokens',
-      'its dispatch.y is 65700 for 219 tokens',
+      'dispatch.y for 219 tokens: expected a whole number from 1 to 65535, got 65700',
     ],
-    ['none at one size', 'matmul', '1', 'tokens % 256', 'its dispatch.y is 0 for 256 tokens'],
-    ['a part of one', 'matmul', 'rows / 5', '1', 'its dispatch.x is 30387.2 for 1 tokens'],
+    ['none at one size', 'matmul', '1', 'tokens % 256', 'dispatch.y for 256 tokens: expected a whole number from 1 to 65535, got 0'],
+    ['a part of one', 'matmul', 'rows / 5', '1', 'dispatch.x for 1 tokens: expected a whole number from 1 to 65535, got 30387.2'],
     ['no number', 'matmul', 'rows * 0 / 0', '1', 'its dispatch.x is NaN for 1 tokens'],
   ])('%s', (_, op, x, y, message) => {
     expect(gridFault(kernel(op, x, y), { dims: { rows: 151_936 } }, steps)).toContain(message);

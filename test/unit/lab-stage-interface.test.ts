@@ -95,7 +95,7 @@ describe('interface stage', () => {
       3,
       '@group(0) @binding(1) var<storage, read> x: array<f32>;',
       [
-        'binding_name 3:42+1 binding 1 is gain in the op, x here',
+        'binding_name 3:42+1 binding 1 is named gain in the op and x here',
         'duplicate_binding 4:42+4 gain: expected one variable at binding 1, got x and gain',
       ],
     ],
@@ -103,7 +103,7 @@ describe('interface stage', () => {
       'name',
       3,
       '@group(0) @binding(0) var<storage> input: array<f32>;',
-      ['binding_name 3:36+5 binding 0 is x in the op, input here'],
+      ['binding_name 3:36+5 binding 0 is named x in the op and input here'],
     ],
     [
       'written input',
@@ -150,7 +150,7 @@ describe('interface stage', () => {
       5,
       '@group(0) @binding(2) var<storage, read_write> y: array<vec3<f32>>;',
       [
-        'padded_element 5:51+16 y: elements of 12 bytes lie 16 bytes apart in array<vec3<f32>>, but the op packs them',
+        'padded_element 5:51+16 y: elements of 12 bytes have a stride of 16 bytes in array<vec3<f32>>, but the op packs them',
       ],
     ],
     [

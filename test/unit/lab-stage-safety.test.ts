@@ -217,7 +217,7 @@ describe('safety stage', () => {
       // Whole numbers that only tests read: their sums do not depend on any order.
       ...['expert_matmul.wgsl:124', 'expert_matvec.wgsl:110', 'expert_tile.wgsl:123'].map(
         (place) =>
-          `${place} atomic_binding computed: expected plain elements, got array<atomic<u32>>; results must not depend on the order of invocations`,
+          `${place} atomic_binding computed: expected non-atomic elements, got array<atomic<u32>>; results must not depend on the order of invocations`,
       ),
     ]);
   });
