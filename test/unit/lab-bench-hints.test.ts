@@ -13,8 +13,8 @@ describe('a hint', () => {
     ['caches', 1, 1.5e7, 1e6, /^served by caches at 150% of copy bandwidth/],
     ['launching', 0.05, 1e4, 1e4, /^launch bound, near the 20\.0 us of an empty dispatch: fuse/],
     ['latency', 1, 1e5, 2e6, /^latency bound \(1\.0% of bandwidth, 2\.0% of f32 peak\): /],
-    ['half the memory roof', 1, 4e6, 1e6, /^short of its memory roof .*wider loads/],
-    ['half the compute roof', 1, 1e6, 3e7, /^short of its compute roof .*independent sums/],
+    ['half the memory roof', 1, 4e6, 1e6, /^below its memory roof .*wider loads/],
+    ['half the compute roof', 1, 1e6, 3e7, /^below its compute roof .*independent sums/],
     ['nothing', 0, 1e6, 1e6, /too short for this clock/],
   ])('names what holds a component back: %s', (_, ms, bytes, flops, expected) => {
     expect(hint(ms, bytes, flops)).toMatch(expected);

@@ -152,7 +152,7 @@ describe('the samples of a bench', () => {
       },
     });
     expect(restless.result.warnings).toEqual([
-      'the warm-up did not settle: times still moved by more than 5% a round',
+      'the warm-up did not settle: times still changed by more than 5% between rounds',
     ]);
   });
 
@@ -165,11 +165,11 @@ describe('the samples of a bench', () => {
       { prompt_tokens: 100, contexts: [4, 8, 500], new_tokens: 70 },
     );
     expect(result.warnings).toEqual([
-      'new_tokens 70 does not fit the context of 64 tokens: 63',
-      'context 4 does not fit the context of 64 tokens: 1',
-      'context 8 does not fit the context of 64 tokens: 1',
-      'context 500 does not fit the context of 64 tokens: 1',
-      'prompt_tokens 100 does not fit the context of 64 tokens: 64',
+      'new_tokens 70 exceeds the context of 64 tokens; 63 is used',
+      'context 4 exceeds the context of 64 tokens; 1 is used',
+      'context 8 exceeds the context of 64 tokens; 1 is used',
+      'context 500 exceeds the context of 64 tokens; 1 is used',
+      'prompt_tokens 100 exceeds the context of 64 tokens; 64 is used',
     ]);
     for (const { tokens, context, count, what } of calls) {
       expect(what === 'prefill' ? tokens.length : context + count).toBeLessThanOrEqual(64);
@@ -204,7 +204,7 @@ describe('a bench warns', () => {
   it('of a machine that becomes slower, and is not deceived by it', async () => {
     const { result } = await bench({ machine: machines.drift, speedup: 1.3 });
     expect(result.warnings.join()).toMatch(
-      /drift: from the first round to the last the built-ins became .*slower/,
+      /drift: from the first round to the last, the built-in kernels became .*slower/,
     );
     expect(result.verdict).toBe('faster');
     expect(result.delta.decode).toBeGreaterThan(0.27);
@@ -218,11 +218,11 @@ describe('a bench warns', () => {
 
   it('of too much noise, and of too few rounds', async () => {
     const { result: wild } = await bench({ machine: (random) => () => 0.5 + random() });
-    expect(wild.warnings.join()).toMatch(/noise: the built-ins differ from themselves/);
+    expect(wild.warnings.join()).toMatch(/noise: two runs of the built-in kernels differ/);
     const { result } = await bench({ speedup: 2 }, { rounds: 3 });
     expect(result.rounds).toBe(3);
     expect(result.verdict).toBe('no_difference');
-    expect(result.warnings.join()).toMatch(/3 rounds cannot tell .* at least 6/);
+    expect(result.warnings.join()).toMatch(/3 rounds are not enough .* at least 6/);
   });
 
   it('of an adapter without timestamps, whose components it leaves out', async () => {
@@ -284,7 +284,7 @@ describe('a bench suspects', () => {
     const { result } = await bench({ speedup: 1.5, answer: (token) => token + 1 });
     expect(result.verdict).toBe('suspect');
     expect(result.prefill.verdict).toBe('suspect');
-    expect(result.warnings.join()).toMatch(/greedy tokens agree at 0 of 25 positions/);
+    expect(result.warnings.join()).toMatch(/greedy tokens of the arms agree at 0 of 25 positions/);
     const equal = await bench({ answer: (token) => token + 1 });
     expect(equal.result.verdict).toBe('no_difference');
     // Of one text, of the timed prompts, and of each context.
@@ -294,7 +294,7 @@ describe('a bench suspects', () => {
   it('kernels that are right only where nobody times them', async () => {
     const { result } = await bench({ speedup: 1.5, answer: (token, { single }) => (single ? token : 0) });
     expect(result.verdict).toBe('suspect');
-    expect(result.warnings.join()).toMatch(/of 8 prompts that were timed, .* was right behind 0/);
+    expect(result.warnings.join()).toMatch(/for 0 of 8 timed prompts, .* was correct/);
   });
 
   it('kernels that are right only near the start of a text', async () => {
@@ -304,7 +304,7 @@ describe('a bench suspects', () => {
     });
     expect(result.verdict).toBe('suspect');
     expect(result.warnings).toEqual([
-      "outputs: decoding at context 512, the arms' greedy tokens agree 0 of 8 times",
+      'outputs: at context 512, the greedy tokens of the arms agree 0 of 8 times',
     ]);
   });
 
