@@ -291,7 +291,7 @@ describe('refusals', () => {
   test('no host', async () => {
     const { code, stdout, stderr } = await run(['ops', '--url', 'http://127.0.0.1:1']);
     expect({ code, stdout }).toEqual({ code: 3, stdout: '' });
-    expect(stderr).toContain('no host listens at http://127.0.0.1:1; start one with');
+    expect(stderr).toContain('no host is listening at http://127.0.0.1:1; start one with');
     const answer = await run(['ops', '--url', 'http://127.0.0.1:1', '--json']);
     expect(JSON.parse(answer.stdout)).toMatchObject({ error: { code: 'unreachable' } });
   });
@@ -308,7 +308,7 @@ describe('refusals', () => {
     lab.override = () => ({ html: '<html>' });
     expect(await run(['ops'])).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining('is no lathe host: GET /lab/v1/ops gave 200 (text/html)'),
+      stderr: expect.stringContaining('is not a lathe host: GET /lab/v1/ops returned 200 (text/html)'),
     });
     lab.override = () => ({ body: { other: 1 } });
     expect(await run(['ops'])).toMatchObject({ code: 3, stderr: expect.stringContaining('has no ops') });

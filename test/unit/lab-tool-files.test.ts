@@ -65,7 +65,7 @@ describe('directives', () => {
   test.each([
     ['//! tuen WG = 3', 5, "unknown directive 'tuen' (did you mean 'tune'?)"],
     ['//! op:', 5, 'op needs a value'],
-    ['//! name: My Norm', 5, 'name: expected a small letter'],
+    ['//! name: My Norm', 5, 'name: expected a lowercase letter'],
     ['//! override WG = many', 5, "override: expected a number for WG, got 'many'"],
     ['//! override WG = ', 5, "override: expected a number for WG, got ''"],
     ['//! override 64', 5, "override: expected NAME = VALUE, got '64'"],
@@ -74,7 +74,7 @@ describe('directives', () => {
     ['//! dtypes: q8_1', 5, 'dtypes: expected f32, f16'],
     ['//! dispatch: 1, 2, 3, 4', 5, 'dispatch: expected x, or x, y, z'],
     ['//! dispatch: tokens,', 5, 'dispatch: expected x, or x, y, z'],
-    ['//!   entry: 3d', 7, "entry: expected the name of a function, got '3d'"],
+    ['//!   entry: 3d', 7, "entry: expected a function name, got '3d'"],
   ])('%s is refused where it stands', (line, column, message) => {
     const [fault, ...more] = readHeader(['', line]).faults;
     expect(fault).toMatchObject({ severity: 'error', line: 2, column });
@@ -94,7 +94,7 @@ describe('directives', () => {
     expect(header.faults.map(({ line, message }) => [line, message])).toEqual([
       [2, 'op is given twice'],
       [4, 'override: W is given twice'],
-      [6, expect.stringContaining('behind the first line of WGSL')],
+      [6, expect.stringContaining('after the first line of WGSL')],
     ]);
     expect(header).toMatchObject({ op: 'a', overrides: { W: 1 } });
   });
@@ -139,9 +139,9 @@ describe('WGSL files', () => {
     const { kernels } = await readWgslKernel(file('3.wgsl', ''), noFlags);
     expect(kernels[0]?.registration).toBeUndefined();
     expect(kernels[0]?.faults.map(({ message }) => message.split(/[:;]/)[0])).toEqual([
-      "the file's name is no kernel's name",
-      'no op',
-      'no dispatch',
+      'the file name is not a valid kernel name',
+      'op is missing',
+      'dispatch is missing',
       'the file is empty',
     ]);
   });

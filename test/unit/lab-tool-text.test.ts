@@ -130,7 +130,7 @@ describe('reports', () => {
     ) as typeof good.report;
     const text = outcomeLines({ ...good, accepted: false, report }, look).join('\n');
     expect(text).toContain('not finite');
-    expect(text).toContain('worst at y[7], expected 0.5, got no finite number');
+    expect(text).toContain('worst at y[7], expected 0.5, got not finite');
   });
 
   test('a case that failed for another reason than its values names no worst element', () => {
@@ -316,7 +316,7 @@ describe('diff', () => {
     const decode = found.figures.find(({ figure }) => figure === 'decode, bound');
     expect(decode?.ratio).toBeCloseTo(1.5);
     const lines = benchDiffLines(found, ['a.json', 'b.json'], look);
-    expect(lines.join('\n')).toContain('! another dawn: 0.6.2 / 0.7');
+    expect(lines.join('\n')).toContain('! different dawn: 0.6.2 / 0.7');
     expect(lines.find((line) => line.startsWith('decode, bound '))).toMatch(
       /tokens\/s +41\.2 +61\.8 +1\.500$/,
     );
@@ -344,7 +344,7 @@ describe('bench', () => {
   test.each([
     ['slower', 'is 10.0% slower'],
     ['no_difference', 'no difference'],
-    ['suspect', 'do not trust it'],
+    ['suspect', 'do not rely on it'],
   ] as const)('%s', (verdict, words) => {
     const ci95 = { low: 0.88, high: 0.92 };
     expect(verdictSentence('It', { ratio: 0.9, ci95, control: { ratio: 1, ci95 }, verdict })).toContain(
