@@ -86,7 +86,9 @@ function constants(variant: Variant): string {
 function literal(name: string, value: number): string {
   if (name.endsWith('_F')) return `f32(${value})`;
   if (!Number.isInteger(value) || value < 0) {
-    throw new Error(`variant constant ${name}: expected an integer >= 0 (names of floats end in _F), got ${value}`);
+    throw new Error(
+      `variant constant ${name}: expected an integer >= 0 (names of floats end in _F), got ${value}`,
+    );
   }
   return `${value}u`;
 }

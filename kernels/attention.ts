@@ -11,7 +11,9 @@ export interface AttentionVariant extends Record<string, number | boolean | stri
   SUBGROUPS: boolean;
   LANES: number;
   HEAD_DIM: number;
-  /** Writes the partial sums of a split for `attention_combine`. Otherwise one workgroup processes the whole context. */
+  /**
+   * Writes the partial sums of a split for `attention_combine`. Otherwise one workgroup processes the whole context.
+   */
   SPLIT: boolean;
   /** Tiles of several tokens. */
   WIDE: boolean;
@@ -29,7 +31,9 @@ export interface AttentionVariant extends Record<string, number | boolean | stri
   BIDIRECTIONAL: boolean;
   /** Sliding window: tokens attend to the last `params.window` positions, including their own. */
   WINDOW: boolean;
-  /** Attention sinks: a learned score of each head takes part in the softmax. With SPLIT, `attention_combine` adds it. */
+  /**
+   * Attention sinks: a learned score of each head takes part in the softmax. With SPLIT, `attention_combine` adds it.
+   */
   SINKS: boolean;
   /** Barrier between writing a key and reading it. Not needed, and slow, on software adapters with SIMD lanes. */
   BARRIER: boolean;
@@ -39,7 +43,10 @@ export interface AttentionVariant extends Record<string, number | boolean | stri
 const isOfWideHeads = ({ HEAD_DIM, TILE, GROUP, BIDIRECTIONAL, WINDOW, WIDE }: AttentionVariant): boolean =>
   !BIDIRECTIONAL && GROUP !== 7 && (WIDE || !WINDOW) && TILE * GROUP <= maxQueries(HEAD_DIM);
 
-/** softmax(q k^T * scale) v over the paged cache, causal unless bidirectional, with grouped query heads. Output: [tokens, heads, head_dim] f32. */
+/**
+ * softmax(q k^T * scale) v over the paged cache, causal unless bidirectional, with grouped query heads. Output:
+ * [tokens, heads, head_dim] f32.
+ */
 export const attention = defineKernel({
   op: 'attention',
   source: 'attention.wgsl',

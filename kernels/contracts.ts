@@ -1,6 +1,7 @@
 /**
  * Contracts of the ops that lab kernels can implement: bindings, params and dims, stable across changes of the built-in
- * kernels. All bindings are in group 0; the binding number is the index in the list. Data is row-major, with one row for
+ * kernels. All bindings are in group 0; the binding number is the index in the list. Data is row-major, with one row
+ * for
  * each token. `uniform` structs contain only 4-byte members.
  */
 
@@ -97,7 +98,11 @@ const step: ContractBinding = {
 };
 
 const tokens: ContractDim = { name: 'tokens', summary: 'rows of this step, also in step.tokens' };
-const columns = (multipleOf: number): ContractDim => ({ name: 'columns', summary: 'elements of a row', multipleOf });
+const columns = (multipleOf: number): ContractDim => ({
+  name: 'columns',
+  summary: 'elements of a row',
+  multipleOf,
+});
 
 /** Record of a token: id (0xffffffff: the token last sampled for its slot), position, slot of its sequence, unused. */
 const tokenRecords = input('token', 'u32', ['tokens', '4'], 'id, position, slot, unused');
@@ -149,7 +154,12 @@ function product(op: string, one: boolean, { norm, gated, add }: ProductTraits):
       input('scales', 'weights', [weightRows, 'blocks'], scalesSummary),
       input('x', 'f32', ['tokens', 'x_stride'], norm ? 'not normalized yet' : 'activations'),
       add
-        ? inout('y', 'f32', ['tokens', 'y_stride'], 'the product is added to `rows` elements from y_offset on')
+        ? inout(
+            'y',
+            'f32',
+            ['tokens', 'y_stride'],
+            'the product is added to `rows` elements from y_offset on',
+          )
         : output('y', 'f32', ['tokens', 'y_stride'], '`rows` elements from y_offset on are written'),
       params([
         ['rows', 'u32'],

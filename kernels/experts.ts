@@ -138,7 +138,8 @@ export const fewTokens = (family: Pick<MatmulFamily, 'name'>, experts: Choice): 
   tokensOf(experts, family.name === 'row-a-thread' ? 1.5 : 0.25);
 
 /**
- * Kernels for expert products, in ascending order of tokens. Except for `promptOnly`, all sum in the same order, so that
+ * Kernels for expert products, in ascending order of tokens. Except for `promptOnly`, all sum in the same order, so
+ * that
  * the result of a token does not depend on the other tokens in the step.
  * @param family kernel family of the model's other products
  */
@@ -151,7 +152,8 @@ export function expertOptions(
   const every = Number.POSITIVE_INFINITY;
   const { subgroupSize: size = 0 } = caps;
   const few = fewTokens(family, experts);
-  // Up to here, tiles of eight pairs would be half empty, and tiles of four are faster (measured on a software adapter).
+  // Up to here, tiles of eight pairs would be half empty, and tiles of four are faster (measured on a software
+  // adapter).
   const some = tokensOf(experts, 6);
   if (family.name === 'row-a-thread') {
     const own = { FORMAT: format, WG: 32, ...lanesOf(size >= 4 && size <= 32 ? size : 0) };

@@ -2,7 +2,9 @@ import { type AdapterCaps, combinations, defineKernel } from './define.ts';
 
 /** Maximum number of top log probabilities for each sample. */
 export const mostLikely = 20;
-/** 32-bit words for each sample: its log probability, the number of top tokens, and the id and log probability of each. */
+/**
+ * 32-bit words for each sample: its log probability, the number of top tokens, and the id and log probability of each.
+ */
 export const logprobWords = 2 + 2 * mostLikely;
 
 /** Log probabilities of the sampled token and of the top tokens, for samples that request them. */

@@ -8,7 +8,10 @@ export interface NormAddVariant extends Record<string, number | boolean | string
   NEXT: boolean;
 }
 
-/** y[t] = (y[t] + x[t] / sqrt(mean(x[t]^2) + eps) * weight) * scale, and with NEXT, out[t] = RMS norm of y[t] with the weight `next_weight`. */
+/**
+ * y[t] = (y[t] + x[t] / sqrt(mean(x[t]^2) + eps) * weight) * scale, and with NEXT, out[t] = RMS norm of y[t] with the
+ * weight `next_weight`.
+ */
 export const normAdd = defineKernel({
   op: 'norm_add',
   source: 'norm_add.wgsl',

@@ -6,7 +6,10 @@ export const pageTokens = 32;
 /** Flag in the last word of a token record: the token has a tile of its own. */
 export const singleToken = 1;
 
-/** Applies rope to q and k. Writes k and v to the cache as f16; without `writes`, only q is rotated. PROMPT skips tokens of single-token tiles. */
+/**
+ * Applies rope to q and k. Writes k and v to the cache as f16; without `writes`, only q is rotated. PROMPT skips tokens
+ * of single-token tiles.
+ */
 export const ropeKvWrite = defineKernel({
   op: 'rope_kv_write',
   source: 'rope_kv_write.wgsl',

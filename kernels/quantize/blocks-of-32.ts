@@ -1,4 +1,7 @@
-/** Encoders of blocks of 32 with one scale. Arithmetic in f32, with the same rounding steps as ggml's reference quantizer. */
+/**
+ * Encoders of blocks of 32 with one scale. Arithmetic in f32, with the same rounding steps as ggml's reference
+ * quantizer.
+ */
 import { quantizerOf } from './encoder.ts';
 
 const { abs, fround, floor, trunc } = Math;

@@ -1,5 +1,6 @@
 /**
- * Q4_K encoder; see `kernels/reference/codecs/k-quants.ts` for the layout. For each sub-block of 32, finds the scale and
+ * Q4_K encoder; see `kernels/reference/codecs/k-quants.ts` for the layout. For each sub-block of 32, finds the scale
+ * and
  * minimum with the smallest weighted squared error, starting from 21 roundings. The eight pairs are then rounded to
  * 6 bits and the codes recomputed. All arithmetic is in f32 and in ggml's order of sums, so the bytes are identical.
  */

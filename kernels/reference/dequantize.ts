@@ -49,7 +49,10 @@ export function dequantize(type: WeightType, bytes: Uint8Array, elements: number
   return out;
 }
 
-/** Decodes a matrix in which every row begins a new block; the last block of a row can be partial. @returns [rows, columns] */
+/**
+ * Decodes a matrix in which every row begins a new block; the last block of a row can be partial.
+ * @returns [rows, columns]
+ */
 export function dequantizeRows(
   type: WeightType,
   bytes: Uint8Array,

@@ -1,7 +1,9 @@
 import { expectLength, type Values } from './vectors.ts';
 
 export interface Rope {
-  /** Which elements form a pair: (2i, 2i+1), or (i, i + rotaryDim/2). In GGUF, llama uses the first, qwen the second. */
+  /**
+   * Which elements form a pair: (2i, 2i+1), or (i, i + rotaryDim/2). In GGUF, llama uses the first, qwen the second.
+   */
   style: 'interleaved' | 'neox';
   /** Frequency base, at least 10000. */
   theta: number;

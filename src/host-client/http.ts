@@ -119,7 +119,8 @@ function explain(status: number, { code, message }: Refusal, { token, unavailabl
 function unreachable(url: string, error: unknown, { start }: HostHints): string {
   const code = systemCode(error);
   if (code === 'ECONNREFUSED') return `no host is listening at ${url}; ${start}`;
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `the host name of ${url} cannot be resolved; ${start}`;
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return `the host name of ${url} cannot be resolved; ${start}`;
   if (code === 'ECONNRESET' || code === 'EPIPE') return `the host at ${url} closed the connection`;
   return `the host at ${url} cannot be reached: ${errorMessage(error)}`;
 }

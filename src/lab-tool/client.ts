@@ -51,7 +51,10 @@ export class LabClient {
     try {
       answer = JSON.parse(text);
     } catch {
-      throw new HostError('not_a_host', `${asked.method} ${asked.path}: expected a JSON response, got other text`);
+      throw new HostError(
+        'not_a_host',
+        `${asked.method} ${asked.path}: expected a JSON response, got other text`,
+      );
     }
     const absent = members.filter((name) => !(answer instanceof Object && name in answer));
     if (absent.length > 0)

@@ -10,7 +10,9 @@ export const error = (value: Figure): string => {
   return value === 0 ? '0' : value.toExponential(1);
 };
 
-/** Formats with three significant digits, and an exponent only for very small and very large numbers: `41.2`, `0.0123`. */
+/**
+ * Formats with three significant digits, and an exponent only for very small and very large numbers: `41.2`, `0.0123`.
+ */
 export function short(value: Figure): string {
   if (!isFigure(value)) return missing;
   const size = Math.abs(value);

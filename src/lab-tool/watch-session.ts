@@ -58,7 +58,9 @@ export class WatchSession {
     });
   }
 
-  /** Runs until the stop signal, then restores the bindings. Throws `UsageError` for flags that a file does not support. */
+  /**
+   * Runs until the stop signal, then restores the bindings. Throws `UsageError` for flags that a file does not support.
+   */
   async run(): Promise<void> {
     const { files } = this.#options;
     this.#view({ event: 'start', url: this.#client.url, files });

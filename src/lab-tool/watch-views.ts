@@ -68,7 +68,10 @@ function statusOf(event: Status): [style: Style, text: string] {
     case 'host_back':
       return ['good', '✓ the host is available again'];
     case 'quarantined':
-      return ['bad', `✗ ${event.kernel} is in quarantine: the device was lost, and the host runs the built-in kernels`];
+      return [
+        'bad',
+        `✗ ${event.kernel} is in quarantine: the device was lost, and the host runs the built-in kernels`,
+      ];
   }
 }
 

@@ -317,7 +317,10 @@ export class ResidentLab implements Lab {
       for (const { kernel, components } of envelope.bindings) {
         const registration = envelope.kernels.find((one) => one.name === kernel);
         if (!registration)
-          throw new LabError('unknown_kernel', `The config '${name}' does not contain its kernel '${kernel}'.`);
+          throw new LabError(
+            'unknown_kernel',
+            `The config '${name}' does not contain its kernel '${kernel}'.`,
+          );
         const checked = await this.register(registration, signal);
         if (!checked.accepted) {
           const first = checked.stages
@@ -337,7 +340,10 @@ export class ResidentLab implements Lab {
     }
   }
 
-  /** Stops the child. Kernels stay bound until the engine closes. After this, the end of the process quarantines nothing. */
+  /**
+   * Stops the child. Kernels stay bound until the engine closes. After this, the end of the process quarantines
+   * nothing.
+   */
   async close(): Promise<void> {
     await this.#quarantine.disarm().catch(() => undefined);
     await this.#gate.close();
@@ -401,7 +407,10 @@ export class ResidentLab implements Lab {
       if (!labs) {
         const why = model.targets.refusal(id);
         const because = why === undefined ? '.' : `: ${why}.`;
-        throw new LabError('incompatible_component', `${id} cannot be bound on its own in this model${because}`);
+        throw new LabError(
+          'incompatible_component',
+          `${id} cannot be bound on its own in this model${because}`,
+        );
       }
       const foreign = formatsOf(labs).find(
         (one) => registration.dtypes && !registration.dtypes.includes(one),

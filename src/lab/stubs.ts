@@ -41,10 +41,7 @@ const shownBy: Readonly<Record<string, readonly Target[]>> = {
 export function contractOf(op: string): Contract {
   const contract = contracts.get(op);
   if (contract) return contract;
-  throw new LabError(
-    'unknown_op',
-    `op: expected one of ${[...contracts.keys()].join(', ')}, got '${op}'.`,
-  );
+  throw new LabError('unknown_op', `op: expected one of ${[...contracts.keys()].join(', ')}, got '${op}'.`);
 }
 
 /**
@@ -67,10 +64,7 @@ export function stubTargets(op: string, features: readonly string[]): string[] {
 export function renderStub(wgsl: WgslSources, op: string, target: string, format = 'q8_0'): Stub {
   const contract = contractOf(op);
   if (!isTarget(target)) {
-    throw new LabError(
-      'invalid_target',
-      `target: expected one of ${targets.join(', ')}, got '${target}'.`,
-    );
+    throw new LabError('invalid_target', `target: expected one of ${targets.join(', ')}, got '${target}'.`);
   }
   if (readsWeights(contract) && !formatNames.some((name) => name === format)) {
     throw new LabError(

@@ -37,10 +37,7 @@ export function targetsFor(request: BindRequest, op: string, targets: readonly T
     ...(request.span === undefined ? [] : [{ glob: request.span, spansOnly: true }]),
   ];
   if (wanted.length === 0) {
-    throw new LabError(
-      'unknown_component',
-      'components or span: expected at least one glob, got none.',
-    );
+    throw new LabError('unknown_component', 'components or span: expected at least one glob, got none.');
   }
   for (const { glob, spansOnly } of wanted) {
     const matched = targets.filter(({ id, isSpan }) => matchesGlob(glob, id) && (isSpan || !spansOnly));
@@ -80,5 +77,7 @@ function examples(op: string, targets: readonly Target[]): string {
   const slots = new Set(
     targets.filter((target) => fits(op, target)).map(({ id }) => id.replace(/^layers\.\d+\./, 'layers.*.')),
   );
-  return slots.size === 0 ? `; this model has no component of op ${op}` : `; ${op} can be bound to ${[...slots].join(', ')}`;
+  return slots.size === 0
+    ? `; this model has no component of op ${op}`
+    : `; ${op} can be bound to ${[...slots].join(', ')}`;
 }

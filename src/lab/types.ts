@@ -48,7 +48,9 @@ export type StageName = 'parse' | 'interface' | 'safety' | 'pipeline' | 'parity'
 
 export interface Stage {
   readonly stage: StageName;
-  /** True when no finding is an error. Stages after a failed one do not run, except that safety runs after interface. */
+  /**
+   * True when no finding is an error. Stages after a failed one do not run, except that safety runs after interface.
+   */
   readonly ok: boolean;
   readonly findings: readonly Finding[];
 }

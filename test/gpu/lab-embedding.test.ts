@@ -73,7 +73,10 @@ describe('the lab', () => {
       onWarning: () => {},
     });
     const { signal } = new AbortController();
-    const reason = { code: 'not_bindable', message: expect.stringMatching(/tiny-bert.*is an embedding model/) };
+    const reason = {
+      code: 'not_bindable',
+      message: expect.stringMatching(/tiny-bert.*is an embedding model/),
+    };
     await expect(lab.bind({ kernel: 'mine', components: ['**'] })).rejects.toMatchObject(reason);
     await expect(lab.runParity(signal)).rejects.toMatchObject(reason);
     await expect(lab.bench({}, signal)).rejects.toMatchObject(reason);

@@ -16,7 +16,13 @@ describe('dispatch rules at the sizes of the resident model', () => {
   });
 
   it.each([
-    ['one workgroup for each row', 'matmul', 'rows', '1', 'dispatch.x for 1 tokens: expected a whole number from 1 to 65535, got 151936'],
+    [
+      'one workgroup for each row',
+      'matmul',
+      'rows',
+      '1',
+      'dispatch.x for 1 tokens: expected a whole number from 1 to 65535, got 151936',
+    ],
     [
       'too many for a large step',
       'matmul',
@@ -24,8 +30,20 @@ describe('dispatch rules at the sizes of the resident model', () => {
       '300 * tokens',
       'dispatch.y for 219 tokens: expected a whole number from 1 to 65535, got 65700',
     ],
-    ['no workgroups for one size', 'matmul', '1', 'tokens % 256', 'dispatch.y for 256 tokens: expected a whole number from 1 to 65535, got 0'],
-    ['a fraction', 'matmul', 'rows / 5', '1', 'dispatch.x for 1 tokens: expected a whole number from 1 to 65535, got 30387.2'],
+    [
+      'no workgroups for one size',
+      'matmul',
+      '1',
+      'tokens % 256',
+      'dispatch.y for 256 tokens: expected a whole number from 1 to 65535, got 0',
+    ],
+    [
+      'a fraction',
+      'matmul',
+      'rows / 5',
+      '1',
+      'dispatch.x for 1 tokens: expected a whole number from 1 to 65535, got 30387.2',
+    ],
     ['not a number', 'matmul', 'rows * 0 / 0', '1', 'from 1 to 65535, got NaN'],
   ])('%s', (_, op, x, y, message) => {
     expect(gridFault(kernel(op, x, y), { dims: { rows: 151_936 } }, steps)).toContain(message);

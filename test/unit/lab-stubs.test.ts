@@ -119,18 +119,14 @@ describe('stubs', () => {
   });
 
   it('refuses unknown ops, targets and formats, and lists the known ones', () => {
-    expect(() => stubTargets('nope', [])).toThrow(
-      /op: expected one of embed, rms_norm.*, got 'nope'/,
-    );
+    expect(() => stubTargets('nope', [])).toThrow(/op: expected one of embed, rms_norm.*, got 'nope'/);
     expect(() => renderStub(wgsl, 'add', 'simd')).toThrow(/target: expected one of plain, f16.*, got 'simd'/);
     expect(() => renderStub(wgsl, 'matvec', 'plain', 'q8_1')).toThrow(
       /format: expected one of f32.*, got 'q8_1'/,
     );
     expect(() => renderStub(new Map(), 'add', 'plain')).toThrow("no WGSL source 'lab/add.wgsl'");
     const broken = (text: string) => () => renderStub(new Map([['lab/add.wgsl', text]]), 'add', 'plain');
-    expect(broken('//#if NOPE\n//#endif')).toThrow(
-      "lab/add.wgsl:1: unknown directive '//#if NOPE'",
-    );
+    expect(broken('//#if NOPE\n//#endif')).toThrow("lab/add.wgsl:1: unknown directive '//#if NOPE'");
     expect(broken('//#else')).toThrow('lab/add.wgsl:1');
     expect(broken('//#if F16')).toThrow('lab/add.wgsl: //#if without //#endif');
   });

@@ -10,7 +10,9 @@ export interface Codec {
 
 export const f16At = (bytes: DataView, at: number): number => numberFromF16(bytes.getUint16(at, true));
 
-/** Calls `visit` with the nibble of each of 32 elements: in 16 bytes, low nibbles are elements 0..15, high ones 16..31. */
+/**
+ * Calls `visit` with the nibble of each of 32 elements: in 16 bytes, low nibbles are elements 0..15, high ones 16..31.
+ */
 export function eachNibble(
   bytes: DataView,
   at: number,

@@ -7,7 +7,10 @@ import { type Codec, f16At } from './codec.ts';
 
 const { fround } = Math;
 
-/** 2-bit quants: 32 bytes for each half of the superblock; element e of sub-block s (32 elements) is at bit 2 s of byte e. */
+/**
+ * 2-bit quants: 32 bytes for each half of the superblock; element e of sub-block s (32 elements) is at bit 2 s of byte
+ * e.
+ */
 const twoBits = (bytes: DataView, at: number, i: number): number =>
   (bytes.getUint8(at + 32 * (i >> 7) + (i & 31)) >> (2 * ((i >> 5) & 3))) & 3;
 
@@ -86,7 +89,9 @@ export const q5K: Codec = {
   },
 };
 
-/** 128 bytes of low nibbles, 64 of 2-bit high parts, 16 int8 scales of sub-blocks of 16, d; value d * scale * (q - 32). */
+/**
+ * 128 bytes of low nibbles, 64 of 2-bit high parts, 16 int8 scales of sub-blocks of 16, d; value d * scale * (q - 32).
+ */
 export const q6K: Codec = {
   blockElements: 256,
   blockBytes: 210,

@@ -13,7 +13,8 @@ import { jsonView, plainView, screenView } from '../watch-views.ts';
 export const watch: Run = async ({ client, words, flags, look, world }) => {
   const files = [...new Set(words)];
   const given = readKernelFlags(flags);
-  if (given.name !== undefined && files.length > 1) throw new UsageError(['--name can be used with one file only']);
+  if (given.name !== undefined && files.length > 1)
+    throw new UsageError(['--name can be used with one file only']);
   if (flags.span !== undefined && given.bind.length > 0)
     throw new UsageError(['--span and --bind exclude each other']);
   for (const file of files) {

@@ -19,7 +19,9 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
 /** Copies in each submit: enough that the fixed cost of a submit is negligible. */
 const copies = 16;
 
-/** Measures the memory bandwidth of the device: the fastest round of copies between buffers too large for its caches. */
+/**
+ * Measures the memory bandwidth of the device: the fastest round of copies between buffers too large for its caches.
+ */
 export async function measureCopyBandwidth(
   device: GPUDevice,
   options: { software: boolean; rounds: number },

@@ -65,7 +65,10 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
 };
 /** Steps in one iteration of the loop. */
 const unrolled = 8;
-/** Candidates for the number of chains: which one saturates the arithmetic units without register spills depends on the adapter. */
+/**
+ * Candidates for the number of chains: which one saturates the arithmetic units without register spills depends on the
+ * adapter.
+ */
 const chainCounts = [1, 2, 3, 4];
 /** With more steps, sums would not be exact. */
 const mostSteps = 2 ** 18;
@@ -103,7 +106,10 @@ async function measureArithmetic(gpu: Gpu, timer: PassTimer): Promise<number> {
 /** Number of 16-byte words that fit in the cache: a power of two. */
 const cachedWords = (software: boolean): number => (software ? 2 ** 14 : 2 ** 18);
 
-/** Kernel whose threads read all words repeatedly, with coalesced loads. All words are ones, so the sum counts the loads. */
+/**
+ * Kernel whose threads read all words repeatedly, with coalesced loads. All words are ones, so the sum counts the
+ * loads.
+ */
 const cachedReads = (words: number): string => /* wgsl */ `${head}
 @group(0) @binding(1) var<storage, read_write> sums: array<f32>;
 @group(0) @binding(2) var<storage, read> words: array<vec4u, ${words}>;

@@ -23,7 +23,9 @@ export interface BenchPort {
   readonly vocabulary: number;
   /** Maximum number of prompt tokens in one step; longer prompts take several steps. */
   readonly stepTokens: number;
-  /** Whether layers keep a recurrent state of the whole text: decoding a position twice then gives different results. */
+  /**
+   * Whether layers keep a recurrent state of the whole text: decoding a position twice then gives different results.
+   */
   readonly keepsState: boolean;
   /**
    * Prefills a prompt from position 0.

@@ -111,7 +111,9 @@ const tooNoisy = 0.05;
 function warningsOf({ cells, rounds, settled }: Measured, together: Compared): string[] {
   const warnings: string[] = [];
   if (rounds < leastRounds)
-    warnings.push(`${rounds} rounds are not enough to distinguish a difference from chance: at least ${leastRounds} are needed`);
+    warnings.push(
+      `${rounds} rounds are not enough to distinguish a difference from chance: at least ${leastRounds} are needed`,
+    );
   const series = (role: keyof PairedTimes) =>
     Array.from({ length: rounds }, (_, round) =>
       cells.reduce((sum, { times }) => sum + (times[role][round] ?? 0), 0),
@@ -138,7 +140,8 @@ function warningsOf({ cells, rounds, settled }: Measured, together: Compared): s
         'Use more rounds or a less busy machine',
     );
   // Not reported in addition to noise.
-  else if (!settled) warnings.push('the warm-up did not settle: times still changed by more than 5% between rounds');
+  else if (!settled)
+    warnings.push('the warm-up did not settle: times still changed by more than 5% between rounds');
   return warnings;
 }
 

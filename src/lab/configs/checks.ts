@@ -39,7 +39,9 @@ export function checkSignature(raw: object, envelope: ReadEnvelope, judge: Confi
     return [fault('tampered', `signature.public_key is not the key that key_id names (${keyId})`)];
   }
   if (ownKey !== undefined && !timingSafeEqual(ownKey, carried)) {
-    return [fault('tampered', `signature.public_key is not the key of this host, although key_id is ${keyId}`)];
+    return [
+      fault('tampered', `signature.public_key is not the key of this host, although key_id is ${keyId}`),
+    ];
   }
   if (!signatureFits(raw, carried, value)) {
     return [
@@ -92,7 +94,10 @@ async function checkKernel(kernel: ReadKernel, judge: ConfigJudge): Promise<Find
     findings.push(fault('feature_missing', `needs ${feature}, which this adapter does not have`));
   }
   if (!judge.knownOps.includes(op)) {
-    return [...findings, fault('unknown_op', `op: expected one of ${judge.knownOps.join(', ')}, got ${quoted(op)}`)];
+    return [
+      ...findings,
+      fault('unknown_op', `op: expected one of ${judge.knownOps.join(', ')}, got ${quoted(op)}`),
+    ];
   }
   return [...findings, ...((await judge.staticFindings?.(kernel)) ?? [])];
 }

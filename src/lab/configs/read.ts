@@ -30,7 +30,9 @@ const noConfig = (path: string): ReadConfig => ({
   ],
 });
 
-/** Whether a JSON value has the main members of a config, so that detailed findings reveal nothing about other files. */
+/**
+ * Whether a JSON value has the main members of a config, so that detailed findings reveal nothing about other files.
+ */
 const claimsToBeConfig = (value: unknown): boolean =>
   typeof value === 'object' &&
   value !== null &&
@@ -87,7 +89,10 @@ function canonical(value: unknown): string | undefined {
   }
 }
 
-/** Limits size and depth, to bound the time and stack of validation: the schema reports an issue for every wrong element. */
+/**
+ * Limits size and depth, to bound the time and stack of validation: the schema reports an issue for every wrong
+ * element.
+ */
 function isModest(value: unknown): boolean {
   let level: unknown[] = [value];
   let count = 0;

@@ -63,7 +63,10 @@ export class ConfigStore {
 
   #path(name: string): string {
     if (isConfigName(name)) return join(this.folder, `${name}.json`);
-    throw new LabError('invalid_name', `name: expected letters, digits, '.', '_' and '-', at most 64 characters, got ${JSON.stringify(name.slice(0, 80))}.`);
+    throw new LabError(
+      'invalid_name',
+      `name: expected letters, digits, '.', '_' and '-', at most 64 characters, got ${JSON.stringify(name.slice(0, 80))}.`,
+    );
   }
 }
 
@@ -72,7 +75,8 @@ export class ConfigStore {
  * @param flags additional flags for `open`
  */
 export async function readRegularFile(path: string, most: number, flags = 0): Promise<Uint8Array> {
-  // Without O_NONBLOCK, opening a pipe waits for a writer. Flags that Windows lacks are undefined, which `|` treats as 0.
+  // Without O_NONBLOCK, opening a pipe waits for a writer. Flags that Windows lacks are undefined, which `|` treats as
+  // 0.
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | flags);
   try {
     const facts = await handle.stat();

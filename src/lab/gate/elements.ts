@@ -23,7 +23,9 @@ export function elementsOf(dtype: ElementType, words: Uint32Array<ArrayBuffer>):
   return { values, bits: words };
 }
 
-/** Fill value of an output before a run. `nan` makes every computed result NaN; `large` is for kernels that skip NaN. */
+/**
+ * Fill value of an output before a run. `nan` makes every computed result NaN; `large` is for kernels that skip NaN.
+ */
 export type Poison = 'nan' | 'large';
 
 const poisons: Readonly<Record<'f32' | 'f16' | 'u32', Readonly<Record<Poison, number>>>> = {

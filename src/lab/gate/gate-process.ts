@@ -44,7 +44,9 @@ export class GateProcess {
     return this.#child?.pid;
   }
 
-  /** Starts a child before the first job. Resolves when it is ready; rejects when the gate cannot run on this machine. */
+  /**
+   * Starts a child before the first job. Resolves when it is ready; rejects when the gate cannot run on this machine.
+   */
   async warm(): Promise<void> {
     await this.#freshChild().ready;
   }

@@ -1,4 +1,6 @@
-/** Calibration kernel: its run time on a reference machine is known, so it measures how slow or busy this machine is. */
+/**
+ * Calibration kernel: its run time on a reference machine is known, so it measures how slow or busy this machine is.
+ */
 import type { Gpu } from '../../engine/gpu/device.ts';
 
 /** 32 workgroups of 64 invocations, with 20,000 dependent operations each. */

@@ -3,7 +3,10 @@ import type { ExpectedOutput, Tolerance } from '../types.ts';
 
 /** Errors of one output of one case. Preserved, unspecified and expected non-finite elements are excluded. */
 export interface OutputErrors {
-  /** Normalized mean squared error: sum of squared errors divided by the sum of squared expected values. Infinite when an element is wrongly non-finite. */
+  /**
+   * Normalized mean squared error: sum of squared errors divided by the sum of squared expected values. Infinite when
+   * an element is wrongly non-finite.
+   */
   readonly nmse: number;
   readonly maxAbs: number;
   /** `maxAbs` divided by the largest expected magnitude. */

@@ -61,7 +61,10 @@ export class LiveModel {
     return own === undefined ? new Map() : await this.targets.dispatches(own);
   }
 
-  /** The distinct shapes of an op's targets, with captured inputs for some. `captureSignal` limits the wait for the device. */
+  /**
+   * The distinct shapes of an op's targets, with captured inputs for some. `captureSignal` limits the wait for the
+   * device.
+   */
   async shapes(op: string, patience: AbortSignal): Promise<LiveShapes> {
     const distinct = new Map<string, LabDispatch>();
     for (const labs of (await this.dispatches(op)).values()) {
@@ -122,7 +125,10 @@ export class LiveModel {
     }
   }
 
-  /** Returns a function for the FLOPs and bytes of a dispatch: of the span with the same nodes, else the sum over its nodes. */
+  /**
+   * Returns a function for the FLOPs and bytes of a dispatch: of the span with the same nodes, else the sum over its
+   * nodes.
+   */
   async costs() {
     const byNodes = new Map<string, readonly LabDispatch[]>();
     for (const op of new Set(this.targets.targets.map((target) => target.op))) {

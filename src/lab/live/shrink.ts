@@ -2,7 +2,10 @@
 import { quantBytes, scaleBytes, weightFormat } from '../../../kernels/formats.ts';
 import type { ParityCase } from '../types.ts';
 
-/** Keeps the first rows of a product's matrix (of both gate and up), at most `maxWeights` weights. Other cases are unchanged. */
+/**
+ * Keeps the first rows of a product's matrix (of both gate and up), at most `maxWeights` weights. Other cases are
+ * unchanged.
+ */
 export function shrunk(one: ParityCase, mostWeights: number): ParityCase {
   const { dims, params, tensors, format } = one;
   const rows = dims['rows'] ?? 0;

@@ -16,7 +16,10 @@ export function caseName(kind: string, dims: Dims, shape: readonly string[], for
 export const between = (random: Random, low: number, high: number): number =>
   low + random.below(high - low + 1);
 
-/** `ordinary`: about 1. `large`: one in 30 elements about 1e5, the others about 1. `small`: about 1e-6, too small for f16. */
+/**
+ * `ordinary`: about 1. `large`: one in 30 elements about 1e5, the others about 1. `small`: about 1e-6, too small for
+ * f16.
+ */
 export type Magnitude = 'ordinary' | 'large' | 'small';
 
 export const smallest = 1e-6;

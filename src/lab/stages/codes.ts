@@ -50,11 +50,12 @@ export const findingCodes = {
   unsupported_address_space: 'The host does not support variables in this address space.',
   atomic_binding: 'A bound buffer contains atomics.',
   spin_wait: 'A loop waits for other invocations, which are not guaranteed to run concurrently.',
-  endless_loop: "Nothing in a loop changes its exit condition.",
+  endless_loop: 'Nothing in a loop changes its exit condition.',
   data_dependent_loop: 'The number of iterations of a loop depends only on buffer contents.',
   large_private_memory: 'Private and function variables take more than 64 KiB for each invocation.',
   unchecked_pointer: 'Accesses through a pointer to a buffer are not bounds-checked.',
-  array_length: 'The kernel uses arrayLength, but buffers of the live graph are longer than the data of a step.',
+  array_length:
+    'The kernel uses arrayLength, but buffers of the live graph are longer than the data of a step.',
   reserved_name: 'A declaration has a name that is reserved for the bounds-checked build.',
   // pipeline
   limit_exceeded: 'The pipeline exceeds a limit of this adapter.',

@@ -10,7 +10,9 @@ export function countCombinations({ tunables = {} }: KernelRegistration): number
   return Object.values(tunables).reduce((product, values) => product * values.length, 1);
 }
 
-/** Overrides of each combination, at most `maxCombinations`: those of the registration with a value for each tunable. */
+/**
+ * Overrides of each combination, at most `maxCombinations`: those of the registration with a value for each tunable.
+ */
 export function combinationsOf({ overrides = {}, tunables = {} }: KernelRegistration): Values[] {
   let all: Values[] = [overrides];
   for (const [name, values] of Object.entries(tunables)) {

@@ -275,7 +275,9 @@ function* atomicCalls(tokens: readonly Token[], { from, to }: Range, name: strin
   }
 }
 
-/** Whether a variable is a lock: exchanged for a value that does not depend on a read, so that others must release it. */
+/**
+ * Whether a variable is a lock: exchanged for a value that does not depend on a read, so that others must release it.
+ */
 function isLock(
   tokens: readonly Token[],
   loop: Loop,
