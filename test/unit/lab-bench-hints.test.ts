@@ -26,13 +26,13 @@ describe('a hint', () => {
     expect(hint(0.15, 1e4, 1e4, { dispatches: 3 })).toMatch(/^launch/);
   });
 
-  it('says when a component hardly matters', () => {
+  it('notes if a component takes little of the step', () => {
     expect(hint(1, 8e6, 1e6, { share: 0.012 })).toMatch(/, but only 1\.2% of the step$/);
   });
 });
 
 describe('rates and roofs', () => {
-  it('are of the nearer roof', () => {
+  it('are relative to the binding roof', () => {
     expect(ratesOf(2, { bytes: 4e6, flops: 1.2e8 }, peaks)).toEqual({
       gbps: 2,
       gflops: 60,
@@ -49,13 +49,13 @@ describe('rates and roofs', () => {
     });
   });
 
-  it('allow caches for little, and cheaper arithmetic than f32', () => {
+  it('account for caches with small data, and for arithmetic faster than f32', () => {
     expect(roofMs({ bytes: 1e8, flops: 0 }, peaks)).toBeCloseTo(5);
     expect(roofMs({ bytes: 2e8, flops: 0 }, peaks)).toBeCloseTo(20);
     expect(roofMs({ bytes: 0, flops: 4e9 }, peaks)).toBeCloseTo(10);
   });
 
-  it('are beaten only by a good deal, and never where the built-ins beat them', () => {
+  it('are exceeded only beyond a tolerance, and never if the built-in kernels exceed them', () => {
     expect(beatsRoof(7.9, 10)).toBe(true);
     expect(beatsRoof(8.1, 10)).toBe(false);
     expect(beatsRoof(5, 10, 6)).toBe(false);

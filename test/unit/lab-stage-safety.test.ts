@@ -129,7 +129,7 @@ describe('safety stage', () => {
     expect(found).toEqual(code === undefined ? [] : [`${code} ${severity} 13:${at}+${length}`]);
   });
 
-  it('the loops are ones that the compiler accepts', async () => {
+  it('the compiler accepts the loops of these tests', async () => {
     const { device } = await nullDevice();
     for (const [what, body] of loops) {
       const { messages } = await device.createShaderModule({ code: withBody(body) }).getCompilationInfo();
@@ -141,7 +141,7 @@ describe('safety stage', () => {
     }
   });
 
-  it('says what a loop waits for', () => {
+  it('the message names the variable that a loop waits for', () => {
     const [found] = checkSafety(reflect(withBody('while (!ready(local)) {}')));
     expect(found?.message).toContain('flags');
   });
@@ -202,7 +202,7 @@ describe('safety stage', () => {
     expect(brief(withBody(body))).toEqual(expected);
   });
 
-  it('no error for any built-in kernel, but for what authors may not have: an experimental extension, counters', async () => {
+  it('no error for any built-in kernel, except for features that are not available to authors', async () => {
     const sources: WgslSources = await nodePlatform().wgsl();
     const found = new Set<string>();
     for (const kernel of kernels) {
@@ -222,7 +222,7 @@ describe('safety stage', () => {
     ]);
   });
 
-  it('every code is explained', () => {
+  it('every code has a description', () => {
     for (const [code, text] of Object.entries(findingCodes)) {
       expect(code).toMatch(/^[a-z]+(_[a-z]+)*$/);
       expect(text).toMatch(/^\S.*\.$/);

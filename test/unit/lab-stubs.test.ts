@@ -36,14 +36,14 @@ const all = [...contracts.keys()].flatMap((op) =>
 );
 
 describe('stubs', () => {
-  it('there is one for every op, and targets only where the adapter has the feature', () => {
+  it('exist for every op, with targets only if the adapter has the feature', () => {
     for (const op of contracts.keys()) expect(stubTargets(op, [])).toEqual(['plain']);
     expect(stubTargets('matvec', every)).toEqual(['plain', 'f16', 'subgroups']);
     expect(stubTargets('matvec', ['shader-f16'])).toEqual(['plain', 'f16']);
     for (const op of contracts.keys()) expect(stubTargets(op, every)).toEqual(['plain', 'f16', 'subgroups']);
   });
 
-  it('compiles without error or warning for the bindings of its contract, with no more features than it names', async () => {
+  it('compile without errors and warnings for the bindings of the contract, with only the features that they require', async () => {
     const problems: string[] = [];
     for (const { op, target, format } of all) {
       const { source, overrides, requires } = renderStub(wgsl, op, target, format);
@@ -79,7 +79,7 @@ describe('stubs', () => {
     expect(all.length).toBeGreaterThan(150);
   });
 
-  it('is text as an author would write it: comments first, no directives, no gaps', () => {
+  it('begin with comments, and contain no directives and no repeated blank lines', () => {
     for (const { op, target, format } of all) {
       const { source } = renderStub(wgsl, op, target, format);
       const what = `${op} ${target} ${format}`;
@@ -90,7 +90,7 @@ describe('stubs', () => {
     }
   });
 
-  it('says how to register it', () => {
+  it('document how to register them', () => {
     const { source, dispatch, overrides, requires } = renderStub(wgsl, 'norm_matvec', 'subgroups', 'q8_0');
     expect(dispatch).toEqual(contracts.get('norm_matvec')?.dispatch);
     expect(overrides).toEqual({ WG: 32, ROWS: 4 });
@@ -101,7 +101,7 @@ describe('stubs', () => {
     expect(renderStub(wgsl, 'kv_write', 'f16').requires).toEqual(['shader-f16']);
   });
 
-  it('shows how the asked weight format is unpacked, and no other', () => {
+  it('contain the decoder of the requested weight format and no other', () => {
     for (const format of formatNames) {
       const { source } = renderStub(wgsl, 'matvec', 'plain', format);
       expect(formatNames.filter((name) => source.includes(`// ${name}: a block is`))).toEqual([format]);
@@ -109,7 +109,7 @@ describe('stubs', () => {
     }
   });
 
-  it('names every override that the dispatch rule and the workgroup size need', () => {
+  it('document every override that the dispatch rule and the workgroup size need', () => {
     for (const { op, target, format } of all) {
       const { source, dispatch, overrides } = renderStub(wgsl, op, target, format);
       const text = [...Object.values(dispatch), /@workgroup_size\((.*)\)/.exec(source)?.[1]].join(' ');
@@ -118,7 +118,7 @@ describe('stubs', () => {
     }
   });
 
-  it('refuses unknown ops, targets and formats, and lists the known ones', () => {
+  it('unknown ops, targets and formats are rejected with a list of the known ones', () => {
     expect(() => stubTargets('nope', [])).toThrow(/op: expected one of embed, rms_norm.*, got 'nope'/);
     expect(() => renderStub(wgsl, 'add', 'simd')).toThrow(/target: expected one of plain, f16.*, got 'simd'/);
     expect(() => renderStub(wgsl, 'matvec', 'plain', 'q8_1')).toThrow(

@@ -75,14 +75,14 @@ describe('directives', () => {
     ['//! dispatch: 1, 2, 3, 4', 5, 'dispatch: expected x, or x, y, z'],
     ['//! dispatch: tokens,', 5, 'dispatch: expected x, or x, y, z'],
     ['//!   entry: 3d', 7, "entry: expected a function name, got '3d'"],
-  ])('%s is refused where it stands', (line, column, message) => {
+  ])('%s is an error with its location', (line, column, message) => {
     const [fault, ...more] = readHeader(['', line]).faults;
     expect(fault).toMatchObject({ severity: 'error', line: 2, column });
     expect(fault?.message).toContain(message);
     expect(more).toEqual([]);
   });
 
-  test('twice, and below the first line of WGSL', () => {
+  test('duplicates, and directives after the first line of WGSL', () => {
     const header = readHeader([
       '//! op: a',
       '//! op: b',
@@ -103,14 +103,14 @@ describe('directives', () => {
 describe('WGSL files', () => {
   const source = '//! op: rms_norm\n//! dispatch: tokens\nfn main() {}\n';
 
-  test('are sent as they are, named after the file', async () => {
+  test('are sent unchanged, named after the file', async () => {
     const { kernels } = await readWgslKernel(file('My Norm.wgsl', source), noFlags);
     expect(kernels).toMatchObject([
       { registration: { name: 'my_norm', op: 'rms_norm', dispatch: { x: 'tokens' }, source }, faults: [] },
     ]);
   });
 
-  test('a byte order mark and CRLF do not reach the host', async () => {
+  test('a byte order mark and CRLF are removed', async () => {
     const path = file('bom.wgsl', `\uFEFF${source.replaceAll('\n', '\r\n')}`);
     const { kernels } = await readWgslKernel(path, noFlags);
     expect(kernels[0]?.registration?.source).toBe(source);
@@ -135,7 +135,7 @@ describe('WGSL files', () => {
     });
   });
 
-  test('everything that is missing is told at once', async () => {
+  test('everything that is missing is reported at once', async () => {
     const { kernels } = await readWgslKernel(file('3.wgsl', ''), noFlags);
     expect(kernels[0]?.registration).toBeUndefined();
     expect(kernels[0]?.faults.map(({ message }) => message.split(/[:;]/)[0])).toEqual([
@@ -153,14 +153,14 @@ describe('WGSL files', () => {
     await expect(readWgslKernel(join(folder, name), noFlags)).rejects.toThrow(why);
   });
 
-  test('other encodings are refused', async () => {
+  test('other encodings are rejected', async () => {
     const path = file('latin.wgsl', Uint8Array.of(0x2f, 0x2f, 0xe4));
     await expect(readWgslKernel(path, noFlags)).rejects.toThrow('it is not UTF-8 text');
   });
 });
 
 describe('the command line', () => {
-  test('a command with its words and flags', () => {
+  test('a command with its arguments and flags', () => {
     expect(parse('bench --rounds 8 --contexts 1,2 --contexts 3 --full --json')).toEqual({
       command: 'bench',
       words: [],
@@ -171,7 +171,7 @@ describe('the command line', () => {
     expect(parse('-v')).toEqual({ command: 'version' });
   });
 
-  test('every fault at once, with the nearest name', () => {
+  test('all errors at once, with suggestions', () => {
     expect(faultsOf(() => parse('ops x --josn --rounds many --target'))).toEqual([
       'unknown flag --josn (did you mean --json?)',
       '--rounds: expected a number, got "many"',

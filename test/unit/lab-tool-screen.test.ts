@@ -40,7 +40,7 @@ afterEach(() => {
 });
 
 describe('the screen', () => {
-  test('draws bursts once, in place, and gives the terminal back with the last picture', () => {
+  test('redraws once for a burst, and restores the terminal with the last contents', () => {
     const { out, all, picture } = terminal();
     const screen = new Screen(out);
     screen.show(['one']);
@@ -57,7 +57,7 @@ describe('the screen', () => {
     expect(all()).toHaveLength(length);
   });
 
-  test('says what does not fit, and draws again for another size', () => {
+  test('reports hidden lines, and redraws after a resize', () => {
     const { out, resize, picture } = terminal(3);
     const screen = new Screen(out);
     screen.show(['1', '2', '3', '4', '5']);
@@ -68,14 +68,14 @@ describe('the screen', () => {
     expect(picture()).toEqual(['1', '2', '3', '4', '5']);
   });
 
-  test('an untouched one writes nothing', () => {
+  test('writes nothing if it was never shown', () => {
     const { out, all } = terminal();
     new Screen(out).close();
     expect(all()).toBe('');
   });
 });
 
-describe('the picture of a watch', () => {
+describe('the watch view', () => {
   const report = (source: string) => gate({ name: 'k', op: 'rms_norm', source, dispatch: { x: 'tokens' } });
   const outcome = (source: string) => ({
     file: 'k.wgsl',
@@ -90,7 +90,7 @@ describe('the picture of a watch', () => {
     lines: new Map([['k.wgsl', source.split('\n')]]),
   });
 
-  test('shows what is, not what was', () => {
+  test('shows only the current state', () => {
     const { out, picture } = terminal();
     const look = { paint: (_: string, text: string) => text, width: 80 };
     const view = screenView(new Screen(out), look, () => new Date(2026, 0, 1, 12, 3, 44));

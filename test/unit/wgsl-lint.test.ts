@@ -71,7 +71,7 @@ beforeAll(async () => {
   sources = await nodePlatform().wgsl();
 });
 
-describe('every variant of every kernel compiles without error or warning, with no more features than it names', () => {
+describe('every variant of every kernel compiles without errors and warnings, with only the features that it requires', () => {
   for (const kernel of kernels) {
     it(`${kernel.source}: ${kernel.variants.length} variants`, async () => {
       expect(kernel.variants.length).toBeGreaterThan(0);
@@ -85,7 +85,7 @@ describe('every variant of every kernel compiles without error or warning, with 
     });
   }
 
-  it('would show an error, at its line', async () => {
+  it('reports an error with its line', async () => {
     const [kernel] = kernels;
     const [variant] = kernel?.variants ?? [];
     if (!kernel || !variant) throw new Error('there are no kernels');
@@ -103,7 +103,7 @@ describe('every variant of every kernel compiles without error or warning, with 
 const stubSources = () => [...contracts.values()].map(stubSource);
 
 describe('WGSL sources', () => {
-  it('every file is of use: a kernel or included by one', () => {
+  it('every file is a kernel or included by one', () => {
     const used = new Set([...kernels.map(({ source }) => source), ...stubSources()]);
     for (const text of sources.values()) {
       for (const [, path = ''] of text.matchAll(/\/\/#include "(.+)"/g)) {
@@ -115,7 +115,7 @@ describe('WGSL sources', () => {
     expect([...sources.keys()].filter((name) => !used.has(name))).toEqual([]);
   });
 
-  it('no array is declared in a function without a value', () => {
+  it('no function declares an array without an initializer', () => {
     // By the language such an array is zero each time round a loop; by Dawn on Vulkan it keeps what it held.
     const found: string[] = [];
     for (const [name, text] of sources) {
