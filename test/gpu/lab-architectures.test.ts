@@ -1,4 +1,4 @@
-/** The lab over a model with a window, another activation and norms that are added: what older kernels are not told. */
+/** The lab on a model with a window, another activation and fused norms: kernels that lack newer params members. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -52,7 +52,7 @@ async function stubOf(op: string): Promise<KernelRegistration> {
 const findingsOf = (report: Awaited<ReturnType<ResidentLab['register']>>) =>
   report.stages.flatMap(({ findings }) => findings.map(({ code, severity }) => `${severity} ${code}`));
 
-describe('a kernel of before', () => {
+describe('a kernel with an older params struct', () => {
   it.each([
     [
       'attention',
@@ -72,7 +72,7 @@ describe('a kernel of before', () => {
     ],
   ])('%s: is accepted, and bound only where it is right', async (op, member, use, named, target, reason) => {
     const whole = await stubOf(op);
-    // As if there were no such member: it has its neutral value.
+    // As if the member did not exist: it has its neutral value.
     const source = whole.source.replace(member, '').replaceAll(use, '0u');
     expect(source).not.toContain(named + ':');
     const report = await lab.register({ ...whole, name: 'older', source }, signal);
@@ -85,7 +85,7 @@ describe('a kernel of before', () => {
     expect(engine.runner.bound).toBeUndefined();
   });
 
-  it('attention runs the layer that sees everything', async () => {
+  it('attention can run the layer without a window', async () => {
     const whole = await stubOf('attention');
     const source = whole.source.replace(/\n {2}window: u32,.*/, '').replaceAll('params.window', '0u');
     await lab.register({ ...whole, name: 'older', source }, signal);
@@ -96,14 +96,14 @@ describe('a kernel of before', () => {
     await lab.unbind();
   });
 
-  it('the sample of docs/write-a-kernel.md is one of them', async () => {
+  it('the sample of docs/write-a-kernel.md has an older struct', async () => {
     const path = new URL('../../docs/samples/gate_up.wgsl', import.meta.url);
     const source = await readFile(path, 'utf8');
     expect(source).not.toContain('activation:');
   });
 });
 
-describe('a kernel that heeds all members', () => {
+describe('a kernel that uses all members', () => {
   it.each([
     ['attention', 'layers.*.attn.attend'],
     ['attention_decode', 'layers.*.attn.attend'],

@@ -1,4 +1,4 @@
-/** The lab's bench on models whose layers do more than attend and feed forward. */
+/** The lab's bench on models with other layers than attention and feed-forward. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

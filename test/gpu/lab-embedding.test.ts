@@ -1,4 +1,4 @@
-/** The lab over a model for embeddings: there to look at, with the reason why nothing of it can be replaced. */
+/** The lab on an embedding model: the graph can be read, but no kernel can be bound. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,8 +21,8 @@ beforeAll(async () => {
 });
 afterAll(() => engine.close());
 
-describe('the graph of a model for embeddings', () => {
-  it('shows every node with the kernel that computes it, and what it reads', async () => {
+describe('the graph of an embedding model', () => {
+  it('lists every node with its kernel and its inputs', async () => {
     const { nodes, edges, spans } = await describeGraph('bert', engine.runner, live.targets, new Map());
     expect(nodes.map(({ op }) => op)).toEqual(
       expect.arrayContaining([
@@ -37,7 +37,7 @@ describe('the graph of a model for embeddings', () => {
     );
     expect(nodes.filter(({ kernel }) => !kernel.startsWith('builtin:'))).toEqual([]);
     expect(spans).toEqual([]);
-    // Most of its ops have no contract, which would tell what they cost.
+    // Most of its ops have no contract, so their cost is estimated from the unit.
     const costOf = await live.costs();
     for (const { id, flops, bytes } of nodes) {
       expect(bytes, id).toBeGreaterThan(0);
@@ -50,7 +50,7 @@ describe('the graph of a model for embeddings', () => {
     expect(readers('layers.1.ffn.norm')).toEqual(['pool']);
   });
 
-  it('says of each part that it cannot be replaced', async () => {
+  it('no slot is swappable', async () => {
     const { slots } = await describeParts(engine.runner, live.targets, [], new Set());
     expect(slots.length).toBeGreaterThan(12);
     expect(slots.filter(({ swappable }) => swappable)).toEqual([]);

@@ -1,4 +1,4 @@
-/** What a parity run finds in kernels that no case of the gate shows to be wrong. */
+/** A parity run detects errors that no case of the gate detects. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type LabKernel, type ResidentEngine } from '../../src/engine/index.ts';
 import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterEach(() => engine.bind([], unfused));
 afterAll(() => engine.close());
 
-/** Binds a stub, changed, and runs parity. */
+/** Binds a modified stub and runs parity. */
 async function parityOf(op: string, target: string, before: string, after: string) {
   const stub = stubOf(op);
   expect(stub.code).toContain(before);
@@ -54,30 +54,30 @@ const attend = 'layers.1.attn.attend';
 const norm = 'x[start + c] * inverse_rms * gain[c]';
 
 describe('a parity run', () => {
-  it('finds nothing in a kernel that is right', async () => {
+  it('passes for a correct kernel', async () => {
     const { isRight, kl } = await parityOf('attention', attend, position, `${position} `);
     expect(isRight).toBe(true);
     expect(kl).toBeLessThan(1e-6);
   });
 
-  it.each(['attention', 'attention_decode'])('%s: far positions are left out', async (op) => {
+  it.each(['attention', 'attention_decode'])('%s: detects skipped far positions', async (op) => {
     const { isRight, kl } = await parityOf(op, attend, position, 'let position = min(token[t].y, 400u);');
     expect(isRight).toBe(false);
     expect(kl).toBeGreaterThan(1e-3);
   });
 
-  it('another slot is read where steps hold several sequences', async () => {
+  it('detects reads of another slot in steps with several sequences', async () => {
     const wrong = 'let slot = select(token[t].z, 0u, step.tokens > 3u);';
     expect((await parityOf('attention', attend, slot, wrong)).kl).toBeGreaterThan(1e-3);
   });
 
-  it('rows of large steps are left out', async () => {
+  it('detects skipped rows of large steps', async () => {
     const wrong = `select(${norm}, 0.0, token > 90u)`;
     expect((await parityOf('rms_norm', 'layers.0.attn.norm', norm, wrong)).kl).toBeGreaterThan(1e-3);
   });
 });
 
-describe('activations that are captured for the gate', () => {
+describe('activations captured for the gate', () => {
   it('are those of the model, for every op that it has', async () => {
     const live = new LiveModel(engine, await nodePlatform().wgsl(), unfused);
     for (const op of labOps.keys()) {
@@ -86,7 +86,7 @@ describe('activations that are captured for the gate', () => {
       expect(cases.length > 0, op).toBe(!['head_norm', 'norm_add'].includes(op));
       for (const { name, tensors, dims } of cases) {
         for (const [binding, values] of Object.entries(tensors)) {
-          // Without biases, and with counts of drawn tokens at zero.
+          // Without biases, and with counts of sampled tokens at zero.
           if (['bias', 'seen'].includes(binding)) continue;
           expect(
             values.some((value) => value !== 0),

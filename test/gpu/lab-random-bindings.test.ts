@@ -1,4 +1,4 @@
-/** Whatever mixture of targets runs on kernels that are right, the model computes the same. */
+/** With correct kernels on any combination of targets, the model gives the same results. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WgslSources } from '../../kernels/assemble.ts';
 import {
@@ -75,7 +75,7 @@ beforeAll(async () => {
   unfused = unfusedKernels(wgsl);
 });
 
-/** Logits behind a prompt, in a step beside other sequences, and of tokens decoded alone. */
+/** Logits after a prompt, in a step with other sequences, and of tokens decoded alone. */
 async function logitsOf(engine: ResidentEngine): Promise<Float32Array[]> {
   return await engine.exclusive(async (runner) => {
     const { capacity } = runner.memory;
@@ -88,7 +88,7 @@ async function logitsOf(engine: ResidentEngine): Promise<Float32Array[]> {
     step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedy);
     rows.push(...(await runner.logits(step)));
     expect(capacity.slots).toBeGreaterThan(1);
-    // A prompt of a second sequence beside a token of the first.
+    // A prompt of a second sequence together with a token of the first.
     step.clear();
     step.sample(step.decodeToken(17, 45, 0), 0, 46, greedy);
     step.sample(step.prefillTokens(prompt, 0, 9, 1), 1, 9, greedy);
@@ -102,7 +102,7 @@ async function logitsOf(engine: ResidentEngine): Promise<Float32Array[]> {
   });
 }
 
-/** What a kernel of each target reads: undefined where none of one weight format can take it over. */
+/** Weight format of each target: undefined if no kernel of a single format can run it. */
 type Formats = ReadonlyMap<string, string | undefined>;
 
 async function formatsByTarget(engine: ResidentEngine): Promise<Formats> {
@@ -117,7 +117,7 @@ async function formatsByTarget(engine: ResidentEngine): Promise<Formats> {
   return formats;
 }
 
-/** A random set of bindings, on kernels for any step and for one token, that overlap only between these two. */
+/** A random set of multi-token and single-token bindings; only bindings of different kinds overlap. */
 function draw(engine: ResidentEngine, random: Random, formats: Formats): Binding[] {
   const targets = targetsOf(engine.graph).filter(({ id }) => formats.has(id));
   const bindings: Binding[] = [];
@@ -144,7 +144,7 @@ for (const [name, model] of Object.entries(models)) {
     });
     afterAll(() => engine.close());
 
-    it('is shown with every result read by somebody, but for the token that is drawn', async () => {
+    it('has a graph in which every result except the sampled token is read', async () => {
       const live = new LiveTargets(engine.runner, wgsl, unfused);
       const { nodes, edges } = await describeGraph(name, engine.runner, live, new Map());
       for (const { id, flops, bytes } of nodes) {
@@ -158,12 +158,12 @@ for (const [name, model] of Object.entries(models)) {
       expect(nodes.filter(({ kernel }) => kernel === 'builtin')).toEqual([]);
     });
 
-    it('gives the same logits on any mixture of bindings', async () => {
+    it('gives the same logits with any combination of bindings', async () => {
       const formats = await formatsByTarget(engine);
       const expected = await logitsOf(engine);
       const random = new Random(Math.floor(Math.random() * 2 ** 32), name);
       const seen = new Set<string>();
-      // Logits that hardly differ would prove nothing.
+      // The test needs logits that differ clearly.
       expect(klDivergence(expected[0] as Float32Array, expected[1] as Float32Array)).toBeGreaterThan(0.01);
       for (let n = 0; n < rounds; n++) {
         const bindings = draw(engine, random, formats);
@@ -181,10 +181,10 @@ for (const [name, model] of Object.entries(models)) {
       expect(seen.size).toBeGreaterThan(10);
     });
 
-    it('takes over gate and up together only where they lie in one piece', async () => {
+    it('binds gate and up together only if they are contiguous', async () => {
       const live = new LiveTargets(engine.runner, wgsl, unfused);
       const inPieces = typeof model === 'object' && 'type' in model && typeof model.type === 'object';
-      // Experts have no such unit.
+      // Models with experts have no such unit.
       const isThere = engine.runner.graph.units.some(({ id }) => id === 'layers.0.ffn.gate_up');
       for (const [op, id] of [
         ['gated_matmul', 'layers.0.ffn.gate_up_act'],

@@ -1,4 +1,4 @@
-/** Candidates in their own process: what hangs or crashes ends there. */
+/** Candidates run in a child process: hangs and crashes affect only the child. */
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import type { KernelRegistration } from '../../src/lab/types.ts';
 import { honest, tricks } from '../support/lab-tricks.ts';
 
 const childPath = fileURLToPath(new URL('../../src/lab-child.ts', import.meta.url));
-/** Long enough for the kernels that end, on any machine: limits stretch with its load. */
+/** Long enough for kernels that terminate, on any machine: limits grow with its load. */
 const limits = { run: 4000 };
 let gate: GateProcess;
 beforeAll(async () => {
@@ -70,7 +70,7 @@ describe('the gate rejects kernels that cheat', () => {
 });
 
 describe('a child process that fails', () => {
-  /** A child of a few lines. */
+  /** A minimal child process. */
   const fakeGate = async (script: string) => {
     const folder = await mkdtemp(join(tmpdir(), 'lathe-gate-'));
     onTestFinished(() => rm(folder, { recursive: true }));
@@ -120,7 +120,7 @@ describe('time limits', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  /** A child that never measures anything: it sends the phases that the script says. */
+  /** A child that measures nothing: it sends the phases of a script. */
   const scripted = async (script: string, own: Partial<TimeLimits>, load = 1) => {
     const folder = await mkdtemp(join(tmpdir(), 'lathe-gate-'));
     onTestFinished(() => rm(folder, { recursive: true }));
@@ -154,7 +154,7 @@ describe('time limits', () => {
     const own = new GateProcess({ childPath, limits: { run: 1000 } });
     onTestFinished(() => own.close());
     const { source, ...rest } = good.registration;
-    // A constant that no cache has seen.
+    // A constant that is in no shader cache.
     const unrolled = Array.from({ length: 60 }, (_, i) => `more += sin(more * ${Math.random() + i});`).join(
       '\n',
     );
@@ -232,7 +232,7 @@ describe('the child process', () => {
     const timer = setInterval(() => (turns += 1), 10);
     const [report, next] = await Promise.all([gate.register(hanging), gate.register(good)]);
     clearInterval(timer);
-    // Every 10 ms for 4 s where nobody else wants the processor; a blocked loop counts one or two.
+    // Every 10 ms for 4 s on an idle machine; a blocked event loop counts one or two.
     expect(turns).toBeGreaterThan(10);
     expect(report).toMatchObject({ accepted: false, kernel: 'trick' });
     expect(report.stages.map(({ stage }) => stage)).toEqual([

@@ -59,7 +59,7 @@ const complete = async (prompt: string, seed = 3) => {
   return { status: answer.status, text: choices?.[0]?.text, error: error?.message };
 };
 
-/** A registration of the stub of an op, as the host gives it. */
+/** Registration of the stub of an op, as returned by the host. */
 async function stubOf(op: string, name: string, change = (source: string) => source) {
   const { body }: Answer<{ source: string }> = await call('GET', `/lab/v1/ops/${op}/stub`);
   const [, dispatch = ''] = /^\/\/! dispatch: (.*)$/m.exec(body.source) ?? [];
@@ -287,7 +287,7 @@ describe('configs', () => {
     host.kill('SIGTERM');
     await host.exit;
 
-    // Another host signs with another key: it binds the config when that key is trusted.
+    // Another host has another key: it binds the config if the signing key is trusted.
     const text = await readFile(path, 'utf8');
     const home = dataDir;
     dataDir = freshDataDir();
@@ -325,7 +325,7 @@ describe('kernels that crash the host', () => {
   });
 
   it('that hang a step: its request gets an error, built-in kernels are restored, the kernel is quarantined', async () => {
-    // Right at every shape that the gate tries.
+    // Correct for every shape that the gate tests.
     const trap = (source: string) =>
       source.replace(
         'let mean =',
@@ -335,7 +335,7 @@ describe('kernels that crash the host', () => {
     await call('POST', '/lab/v1/bindings', { kernel: 'trap.norm', components: ['layers.0.attn.norm'] });
     expect((await complete('Short')).status).toBe(200);
     const hanging = complete('Many words in one prompt, so that it takes a step of many rows. '.repeat(5));
-    // Taking the kernel away does not end the step that hangs on it, nor its guilt.
+    // Unbinding the kernel does not end the step that hangs, and it is still quarantined.
     await until(async () => {
       const slots = (await (await fetch(`${url}/slots`)).json()) as { is_processing: boolean }[];
       return slots.some(({ is_processing }) => is_processing);
@@ -353,7 +353,7 @@ describe('kernels that crash the host', () => {
     });
     expect(again.status).toBe(409);
     expect(again.body.error.message).toContain('quarantine');
-    // Nothing of a device that hangs can be freed, and the host ends all the same.
+    // Resources of a hanging device cannot be freed, but the host can exit.
     host.kill('SIGTERM');
     expect(await host.exit).toEqual({ code: 0, signal: null });
   });

@@ -507,7 +507,7 @@ describe('names of configs', () => {
     expect(lab.calls).toEqual([]);
   });
 
-  /** As it goes over the wire: `fetch` would tidy the path up. */
+  /** Sends the raw path: `fetch` would normalize it. */
   const raw = (port: number, path: string) =>
     new Promise<string>((resolve, reject) => {
       const socket = connect(port, '127.0.0.1', () =>

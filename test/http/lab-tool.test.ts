@@ -52,7 +52,7 @@ function launch(args: readonly string[], env: Readonly<Record<string, string>> =
   return { child, output, exit };
 }
 
-/** As a process, for what a module of the test runner cannot do: load kernels' modules. */
+/** Runs the tool as a process, because kernel modules cannot be loaded within the test runner. */
 const runProcess = async (args: readonly string[]) => {
   const tool = launch(args);
   started.push(tool);
@@ -71,7 +71,7 @@ const sink = () => {
   return { stream, text: () => written };
 };
 
-/** In this process, which is much quicker. File names of kernels are taken in the folder. */
+/** Runs the tool in this process, which is much faster. File names are relative to the folder. */
 const run = async (args: readonly string[], env: Readonly<Record<string, string>> = {}) => {
   const [stdout, stderr] = [sink(), sink()];
   process.chdir(folder);
@@ -391,7 +391,7 @@ describe('watch', () => {
     readonly file?: string;
     readonly outcomes?: readonly { readonly accepted: boolean }[];
   }
-  /** The tool with events that can be waited for, in order. */
+  /** The tool, with events that can be awaited in order. */
   const watching = (...args: string[]) => {
     const tool = launch(['watch', '--json', ...args]);
     started.push(tool);
@@ -447,7 +447,7 @@ describe('watch', () => {
     for (let save = 0; save < 30; save++) write('k.wgsl', `${good}// ${save}\n`);
     const lastSent = () => lab.asked.findLast(({ path }) => path === '/kernels')?.body;
     await tool.next('gate', () => JSON.stringify(lastSent()).includes('// 29'));
-    // Written in far less time than two looks at the file take, but a slow machine may see a few of them.
+    // Written much faster than two polls of the file, but a slow machine may detect several saves.
     expect(lab.asked.slice(before).filter(({ path }) => path === '/kernels').length).toBeLessThan(30);
     expect(await tool.stop()).toBe(0);
   });

@@ -5,7 +5,7 @@ import { driftOf, estimateRatio, median, type PairedTimes } from '../../src/lab/
 import { decide } from '../../src/lab/bench/verdict.ts';
 import { type Machine, machines } from '../support/simulated-bench.ts';
 
-/** Times of `cells` measurements, `speedup` being what the bound arm gained, sampled as the bench does. */
+/** Simulated times of `cells` measurements with a true `speedup` of the bound arm, sampled like the bench. */
 function simulated(
   machine: Machine,
   { seed, rounds, cells, speedup }: { seed: number; rounds: number; cells: number; speedup: number },
@@ -109,7 +109,7 @@ describe('the verdict', () => {
   it('needs an interval beyond the difference of equal arms', () => {
     expect(decide(estimated(1.03, 1.06, [0.97, 1.04, 1.1]), given)).toBe('no_difference');
     expect(decide(estimated(1.05, 1.06, [0.97, 1.04, 1.1]), given)).toBe('faster');
-    // Equal arms that surely differ: their whole interval is noise.
+    // Equal arms that differ significantly: their whole interval is noise.
     expect(decide(estimated(1.05, 1.06, [1.02, 1.04, 1.1]), given)).toBe('no_difference');
     expect(decide(estimated(1.11, 1.2, [1.02, 1.04, 1.1]), given)).toBe('faster');
     expect(decide(estimated(0.9, 0.95, [0.92, 0.96, 0.98]), given)).toBe('no_difference');

@@ -98,12 +98,12 @@ describe('the samples of a bench', () => {
   it('have new inputs in every round, the same for both arms and the control', async () => {
     const { result, calls } = await bench({}, { rounds: 6, contexts: [10], new_tokens: 16 });
     expect(result.rounds).toBe(6);
-    // The replay of timed prompts begins behind the single steps of the output check.
+    // Timed prompts are verified after the single steps of the output check.
     const timed = calls.slice(
       0,
       calls.findIndex(({ what, count }) => what === 'decode' && count === 1),
     );
-    // The last one is the output check's own.
+    // The last one belongs to the output check.
     const prompts = Map.groupBy(timed.filter(({ what }) => what === 'prefill').slice(0, -1), ({ tokens }) =>
       tokens.join(),
     );
@@ -144,7 +144,7 @@ describe('the samples of a bench', () => {
     expect(result.verdict).toBe('no_difference');
     expect(result.delta.decode).toBe(0);
     expect(result.warnings).toEqual([]);
-    // Faster from round to round, all arms alike, so that only the warm-up suffers.
+    // All arms become faster from round to round, so that only the warm-up is affected.
     const restless = await bench({
       machine() {
         let samples = 0;

@@ -69,9 +69,9 @@ async function codes(given: unknown, change: Partial<ConfigJudge> = {}) {
     stage.skipped ? 'skipped' : stage.findings.map(({ code }) => code).join(' '),
   );
 }
-/** The contents with a change, properly signed. */
+/** The modified contents with a valid signature. */
 const signed = (change: Partial<ConfigContents>, key = own) => buildEnvelope({ ...contents, ...change }, key);
-/** The envelope with a change, signed again. */
+/** The modified envelope, signed again. */
 const resigned = (change: object) => {
   const { signature: _, ...rest } = envelope;
   return signEnvelope({ ...rest, ...change }, own);
@@ -171,7 +171,7 @@ describe('the signature', () => {
         fc.constantFrom('drop', 'change', 'add'),
         fc.jsonValue(),
         async (path, how, value) => {
-          // Our own key is known, so its copy may be absent.
+          // The host knows its own key, so public_key may be absent.
           fc.pre(!dropsKey(path, how));
           const copy = structuredClone(envelope) as unknown as Record<string, unknown>;
           let parent = copy;

@@ -16,7 +16,7 @@ const opOf = (name: string) => {
   if (!op) throw new Error(`no op ${name}`);
   return op;
 };
-/** A case as the gate would have it, written by hand. */
+/** A parity case written by hand. */
 const handmade = (
   tensors: Record<string, TensorData>,
   params: Record<string, number>,
@@ -156,7 +156,7 @@ describe('weights in their GPU layout', () => {
 });
 
 describe('oracles give results computed by hand', () => {
-  /** Rows of f32 weights that hold a number only in their first columns. */
+  /** Rows of f32 weights that are non-zero only in their first columns. */
   const weights = (...rows: number[][]) => {
     const all = new Float32Array(rows.length * 32);
     rows.forEach((row, index) => all.set(row, index * 32));
@@ -195,7 +195,7 @@ describe('oracles give results computed by hand', () => {
   });
 
   it('a product first normalizes its input, with the norm weight', () => {
-    // The mean square of (8, 0, ..) over 32 columns is 2; eps makes 4 of it.
+    // The mean square of (8, 0, ..) over 32 columns is 2; with eps it is 4.
     const tensors = {
       ...matrices,
       x: inputs(8, 0),
@@ -286,7 +286,7 @@ describe('oracles give results computed by hand', () => {
     expect(keptOf(y)).toBe('001');
   });
 
-  // One head of q, one of k, one of v; of four elements the first two, or all, turn by a quarter.
+  // One head of q, one of k, one of v; the first two of four elements, or all, are rotated by 90 degrees.
   const turned = (rotary: number, neox: number) => ({
     heads: 1,
     kv_heads: 1,
@@ -373,7 +373,7 @@ describe('oracles give results computed by hand', () => {
 
   it('attention reads the pages of the slot up to its own position', () => {
     const halves = (...values: number[]) => new Uint32Array(Float16Array.from(values).buffer);
-    // Two positions a page, head_dim 2; slot 0 has pages 1 then 0, and stands at position 2.
+    // Two positions in a page, head_dim 2; slot 0 has pages 1, then 0, and is at position 2.
     const tensors = {
       qkv: f32(1, 0, 0, 0, 0, 0),
       token: u32(0, 2, 0, 0),

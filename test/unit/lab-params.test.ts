@@ -31,7 +31,7 @@ describe('members of params that were added later', () => {
     expect(unknownParams(attention, 6, { ...params, window: 0 })).toEqual([]);
     expect(unknownParams(attention, 6, { ...params, window: 512 })).toEqual(['window']);
     expect(unknownParams(attention, 7, { ...params, window: 512 })).toEqual([]);
-    // Those that were always there are the author's own business.
+    // Members that existed from the start are the responsibility of the author.
     expect(unknownParams(attention, 0, { ...params, window: 0 })).toEqual([]);
     expect(unknownParams(contractOf('matmul'), 7, { scale: 0.5 })).toEqual(['scale']);
     expect(unknownParams(contractOf('gated_matvec'), 7, { activation: 1 })).toEqual(['activation']);

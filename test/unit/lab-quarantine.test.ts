@@ -18,7 +18,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** What the next start of the host finds. */
+/** Simulates the next start of the host. */
 const start = () => Quarantine.open(folder, (name, reason) => blamed.push(`${name}: ${reason}`));
 
 describe('kernels that were bound when the process died', () => {
@@ -46,7 +46,7 @@ describe('kernels that were bound when the process died', () => {
     await first.arm([good]);
     await vi.advanceTimersByTimeAsync(61_000);
     vi.useRealTimers();
-    // The write behind the timer is the file system's own time.
+    // The write after the timer takes real file system time.
     await expect.poll(() => readFile(join(folder, 'lab', 'armed.json'), 'utf8')).toContain('"proven": true');
     for (let end = 0; end < 2; end++) {
       const next = await start();

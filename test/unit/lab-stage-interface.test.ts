@@ -19,7 +19,7 @@ const device: DeviceFacts = {
 
 const contractOf = (op: string): Contract => contracts.get(op) as Contract;
 
-/** Findings of a kernel for `rms_norm` unless another op is named. */
+/** Findings of a kernel, by default for `rms_norm`. */
 function check(source: string, more: Partial<KernelRegistration> = {}, facts = device): Finding[] {
   const registration = { name: 'test', op: 'rms_norm', source, dispatch: { x: 'tokens' }, ...more };
   return checkInterface(registration, contractOf(registration.op), reflect(source), facts);
@@ -40,7 +40,7 @@ struct Step { tokens: u32, }
 @compute @workgroup_size(64) fn main() { y[0] = 1; }
 `;
 
-/** The good kernel with a line put in the place of another; lines count from 1. */
+/** The valid kernel with one line replaced; lines count from 1. */
 const withLine = (line: number, text: string): string =>
   good
     .split('\n')

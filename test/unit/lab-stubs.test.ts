@@ -7,7 +7,7 @@ import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
 Object.assign(globalThis, globals);
-// Kept for as long as the process lives: Dawn crashes when an instance goes before its devices.
+// Kept alive until the process ends: Dawn crashes if an instance is destroyed before its devices.
 const gpu = create(['backend=null']);
 
 let wgsl: WgslSources;

@@ -68,7 +68,7 @@ const codeOf = (work: () => unknown): unknown => {
   }
 };
 
-/** Units that prepare a node's work, or look at its result. */
+/** Units that prepare the input of a node or process its result. */
 const beside = new Set(['gather', 'sample_adjust', 'logprobs']);
 
 describe('targets', () => {
@@ -119,7 +119,7 @@ describe('targets', () => {
   });
 });
 
-/** One layer as Gemma has it, and one without positions. */
+/** One layer like Gemma's, and one without rope. */
 function sandwich() {
   const builder = new GraphBuilder({ ...graph().shape, sandwich: true });
   builder.embed('embd');
@@ -211,7 +211,7 @@ describe('a request to bind', () => {
       }),
       { numRuns: 2000 },
     );
-    // Runs of stars took a regular expression minutes, and the host with it.
+    // A regular expression took minutes for runs of stars, and blocked the host.
     expect(matchesGlob(`${'*'.repeat(199)}!`, 'layers.29.ffn.norm_gate_up_act')).toBe(false);
     expect(matchesGlob(`${'*n'.repeat(99)}!`, 'n'.repeat(200))).toBe(false);
   });

@@ -24,7 +24,7 @@ const at = (line: number, column?: number, length?: number) => ({
   ...(column === undefined ? {} : { column }),
   ...(length === undefined ? {} : { length }),
 });
-/** What stands above the carets. */
+/** The text above the carets. */
 const marked = (lines: readonly string[]): string => {
   const [source = '', carets = ''] = lines.slice(-2);
   return source.slice(carets.indexOf('^'), carets.lastIndexOf('^') + 1);

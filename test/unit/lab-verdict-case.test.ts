@@ -1,4 +1,4 @@
-/** What a case's runs say about a kernel, from runs that are made up. */
+/** Verdicts of cases, from synthetic runs. */
 import { describe, expect, it } from 'vitest';
 import { type Contract, contracts } from '../../kernels/contracts.ts';
 import { elementsOf, perturbed, poisonWord } from '../../src/lab/gate/elements.ts';
@@ -131,7 +131,7 @@ describe('a case', () => {
     expect(texts(judge({ first, second }, { kept }))).toEqual([
       expect.stringMatching(/^error kept_changed: y\[34\] \(row 1, column 2\)/),
     ]);
-    // What is open may hold anything.
+    // Unspecified elements may have any value.
     expect(judge({ first, second }, { kept, open: kept }).findings).toEqual([]);
   });
 

@@ -38,7 +38,7 @@ fn same(i: u32) -> u32 { return i; }
 `;
 const headLines = head.split('\n').length;
 
-/** The body as it comes out, with `lathe_index(N, u32(...), L)` short as `{N:...|L}`. */
+/** The instrumented body, with `lathe_index(N, u32(...), L)` abbreviated as `{N:...|L}`. */
 function body(text: string): string {
   const { source } = checked(`${head}${text}\n}\n`);
   const line = source.split('\n')[headLines - 1] ?? '';

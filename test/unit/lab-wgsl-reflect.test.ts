@@ -207,7 +207,7 @@ struct S { a: u32, b: vec3f, c: f32, d: vec2<f16>, e: mat3x3<f32>, f: array<Inne
 });
 
 describe('scopes', () => {
-  /** Uses of module-scope names in main, with `=` where they are assigned to. */
+  /** Uses of module-scope names in main, with `=` for assignments. */
   const uses = (body: string): string => {
     const made = reflect(`var<private> x: u32; var<private> y: u32;\nfn f(y: u32) {\n${body}\n}`);
     const [fn] = made.functions;

@@ -3,7 +3,7 @@ import { find, split, tokenize } from '../../src/lab/wgsl/tokens.ts';
 
 const texts = (source: string) => tokenize(source).map(({ text }) => text);
 
-/** Texts of what stands between `<` and `>` of template lists, in order of the `<`. */
+/** Texts between `<` and `>` of template lists, in the order of the `<`. */
 function templates(source: string): string[] {
   const tokens = tokenize(source);
   return tokens
@@ -53,7 +53,7 @@ describe('tokens', () => {
     expect(templates('let y = array<vec2<u32>,2>();')).toEqual(['vec2<u32>,2', 'u32']);
     expect(templates('if (a < b && c > d) {}')).toEqual([]);
     expect(templates('if (i < n) { x = a > b; }')).toEqual([]);
-    expect(templates('let z = f(a < b, c > d);')).toEqual([' b, c ']); // as the language has it
+    expect(templates('let z = f(a < b, c > d);')).toEqual([' b, c ']); // as specified by WGSL
     expect(templates('x = a << 2u; y = b >> 1u; z = a <= b; w = c >= d;')).toEqual([]);
     expect(templates('x = a[i < n] > b;')).toEqual([]);
     expect(templates('array<u32, (1 < 2)>')).toEqual(['u32, (1 < 2)']);
