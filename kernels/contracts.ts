@@ -466,7 +466,7 @@ export function packUniform(binding: ContractBinding, values: Readonly<Record<st
 
 /**
  * Members of `params` that a kernel does not declare although their value is not neutral.
- * @param declared number of members of the kernel's struct
+ * @param declaredCount number of members of the kernel's struct
  */
 export function unknownParams(
   { bindings }: Contract,

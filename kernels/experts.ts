@@ -126,7 +126,7 @@ interface Choice {
   readonly used: number;
 }
 
-/** Number of tokens at which an expert has `each` tokens on average. */
+/** Number of tokens at which an expert has `tokensPerExpert` tokens on average. */
 const tokensOf = ({ count, used }: Choice, each: number): number =>
   Math.max(1, Math.floor((each * count) / used));
 

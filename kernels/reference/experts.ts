@@ -56,7 +56,7 @@ export function expertActivation(gate: number, up: number, activation: ExpertAct
  * out[pair, n] = sum over k of weight[expert of pair, n, k] * x[row of pair, k] (+ bias[expert of pair, n])
  * @param x [tokens, inputs], or [pairs, inputs] with `paired`
  * @param weight [experts, outputs, inputs], dequantized; bias [experts, outputs]
- * @param chosen experts of the pairs, `used` for each token
+ * @param selected experts of the pairs, `used` for each token
  * @returns [pairs, outputs]
  */
 export function expertMatmul(

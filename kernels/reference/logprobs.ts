@@ -5,7 +5,7 @@ import type { Values } from './vectors.ts';
  * Log probabilities (natural logarithm) of a token and of the top tokens.
  * @param logits [vocab]
  * @param token the sampled token
- * @param likeliest number of top tokens, in descending order; ties by the lowest token id
+ * @param topCount number of top tokens, in descending order; ties by the lowest token id
  */
 export function logprobs(
   logits: Values,

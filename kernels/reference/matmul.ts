@@ -13,7 +13,7 @@ export interface MatmulShape {
  * out[t,n] = (sum over k of x[t,k] * weight[n,k] (+ bias[n])) (* scale) (+ residual[t,n])
  * @param x [tokens, inputs]
  * @param weight [outputs, inputs], dequantized
- * @param added bias [outputs]; residual [tokens, outputs]
+ * @param terms bias [outputs]; residual [tokens, outputs]
  * @returns [tokens, outputs]
  */
 export function matmul(

@@ -58,7 +58,7 @@ export class FileWatcher {
       for (const [file, watched] of this.#watched) {
         const { paths } = watched;
         const state = await stateOf(paths);
-        // `depends` changed the list during the poll.
+        // `setDependencies` changed the list during the poll.
         if (paths !== watched.paths) continue;
         const settled = state === watched.seen;
         watched.seen = state;

@@ -39,7 +39,7 @@ export class Screen {
     this.#out.write(`\u001b[H${shown.map((line) => `${line}\u001b[K`).join('\r\n')}\u001b[J`);
   }
 
-  /** Restores the terminal. @param last whether to print the last contents to the normal screen */
+  /** Restores the terminal. @param keepContents whether to print the last contents to the normal screen */
   close(last = true): void {
     if (!this.#open) return;
     clearTimeout(this.#due);

@@ -23,7 +23,7 @@ function noiseFloor({ ratio, ci95 }: Estimate): number {
 }
 
 /**
- * @param doubted faster than the hardware allows, or with different outputs: a faster result is then `suspect`
+ * @param isDoubtful faster than the hardware allows, or with different outputs: a faster result is then `suspect`
  */
 export function decide(
   { ci95, control }: Estimate & { readonly control: Estimate },

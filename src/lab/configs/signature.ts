@@ -25,7 +25,7 @@ export function signEnvelope(envelope: Unsigned, key: SigningKey): ConfigEnvelop
 /**
  * Verifies a signature.
  * @param envelope the envelope as read, with unknown members: the signature covers them
- * @param raw public key, 32 bytes
+ * @param publicKey raw public key, 32 bytes
  * @param value signature, base64
  */
 export function signatureFits(envelope: object, raw: Uint8Array, value: string): boolean {

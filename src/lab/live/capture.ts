@@ -7,7 +7,7 @@ const slot = 0;
 /** Default number of tokens before the observed step, so that attention has a context. */
 const usualContext = 37;
 
-/** Prefills slot 0 with tokens, on non-contiguous pages with room for `more` tokens. Returns the extent. */
+/** Prefills slot 0 with tokens, on non-contiguous pages with room for `reserveTokens` more tokens. Returns the extent. */
 async function fillContext(runner: Runner, tokens: readonly number[], more: number): Promise<StepExtent> {
   const { capacity, maxPages } = runner.memory;
   const pages = Math.min(capacity.pages, maxPages, Math.ceil((tokens.length + more) / 32));

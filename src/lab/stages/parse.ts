@@ -56,7 +56,7 @@ const kinds = {
   info: ['wgsl_note', 'info'],
 } as const;
 
-/** @param about the message that a note belongs to; its text refers to it, because findings can be reordered */
+/** @param precedingMessage the message that a note belongs to; its text refers to it, because findings can be reordered */
 function findingOf(message: GPUCompilationMessage, about: GPUCompilationMessage | undefined): Finding {
   const [code, severity] = kinds[message.type];
   const text = message.message.trim();
