@@ -1,14 +1,14 @@
-/** WGSL files by their path below `wgsl/`, for example `rms_norm.wgsl` or `lib/reduce.wgsl`. */
+/** WGSL sources by path below `wgsl/`, for example `rms_norm.wgsl` or `lib/reduce.wgsl`. */
 export type WgslSources = ReadonlyMap<string, string>;
 
-/** What makes one kernel variant: numbers and strings become constants or include names, booleans steer `//#if`. */
+/** Parameters of a kernel variant: numbers become constants, strings include names, booleans control `//#if`. */
 export type Variant = Readonly<Record<string, number | boolean | string>>;
 
 /**
- * Source and variant to WGSL text. Only comment directives are understood, each alone on its line:
- * `//#if NAME`, `//#else`, `//#endif` (NAME a boolean of the variant) and `//#include "lib/x.wgsl"`, in which
- * `$NAME` stands for a string of the variant. Inactive lines are blanked; included text and the constants of
- * the variant come after the end, so that line numbers stay the author's.
+ * Preprocesses a WGSL source for a variant. Directives are comments on a line of their own: `//#if NAME`, `//#else`,
+ * `//#endif` (NAME is a boolean of the variant) and `//#include "lib/x.wgsl"`, in which `$NAME` is replaced by a string
+ * of the variant. Inactive lines become empty; included files and the constants of the variant are appended, so line
+ * numbers do not change.
  */
 export function assemble(sources: WgslSources, path: string, variant: Variant): string {
   const included = new Set<string>();
@@ -27,14 +27,14 @@ export function assemble(sources: WgslSources, path: string, variant: Variant): 
   return parts.join('\n');
 }
 
-/** A key for caches: equal exactly when source path and every field of the variant are equal. */
+/** Cache key: equal if and only if the path and all fields of the variant are equal. */
 export function variantKey(path: string, variant: Variant): string {
   const fields = Object.keys(variant).sort();
   return `${path}?${fields.map((name) => `${name}=${JSON.stringify(variant[name])}`).join('&')}`;
 }
 
 function expand(text: string, path: string, variant: Variant, includes: string[]): string {
-  // Each open `//#if`: whether its present branch is active.
+  // For each open `//#if`: whether the current branch is active.
   const open: { active: boolean; sawElse: boolean }[] = [];
   const lines = text.split('\n').map((line, index) => {
     const directive = /^\s*\/\/#(\w+)\s*(.*?)\s*$/.exec(line);
@@ -82,11 +82,13 @@ function constants(variant: Variant): string {
     .join('\n');
 }
 
-/** Integers are `u32`; a name that ends in `_F` is an `f32`, however round its value. */
+/** Integers are `u32`; names that end in `_F` are `f32`. */
 function literal(name: string, value: number): string {
   if (name.endsWith('_F')) return `f32(${value})`;
   if (!Number.isInteger(value) || value < 0) {
-    throw new Error(`variant constant ${name}=${value}: an integer >= 0 expected (floats end in _F)`);
+    throw new Error(
+      `variant constant ${name}: expected an integer >= 0 (names of floats end in _F), got ${value}`,
+    );
   }
   return `${value}u`;
 }

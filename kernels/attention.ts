@@ -2,8 +2,8 @@ import { ceilDiv, combinations, defineKernel, type AdapterCaps, type StepDims } 
 import { pageTokens } from './rope-kv-write.ts';
 
 /**
- * Query vectors that one workgroup carries: tokens of the tile times heads of the group. Two rows of a head each are in
- * registers, and in the kernel that rotates one in the workgroup's memory.
+ * Maximum number of query vectors in a workgroup: tokens of the tile times heads of the group. Each needs two head rows
+ * in registers, and in the variant with rope one in workgroup memory.
  */
 const maxQueries = (headDim: number): number => (headDim > 256 ? 4 : 8);
 
@@ -11,35 +11,42 @@ export interface AttentionVariant extends Record<string, number | boolean | stri
   SUBGROUPS: boolean;
   LANES: number;
   HEAD_DIM: number;
-  /** Writes the sums of its split, for `attention_combine`; otherwise the whole context is one split. */
+  /**
+   * Writes the partial sums of a split for `attention_combine`. Otherwise one workgroup processes the whole context.
+   */
   SPLIT: boolean;
   /** Tiles of several tokens. */
   WIDE: boolean;
-  /** Tokens a tile. */
+  /** Tokens in a tile. */
   TILE: number;
-  /** Query heads a workgroup; they share a key head. */
+  /** Query heads in a workgroup; they share a key head. */
   GROUP: number;
   PAGE: number;
-  /** Tiles of one token: rotates q, and writes the token's own key and value. */
+  /** For tiles of one token: rotates q, and writes the key and value of the token. */
   ROPE: boolean;
   NEOX: boolean;
-  /** Normalises the heads of q and k before that. */
+  /** Normalizes the heads of q and k before rope. */
   QK_NORM: boolean;
-  /** Tokens also see those after them; their tiles tell the sequence's length. */
+  /** Tokens also attend to later tokens. Their tiles contain the length of the sequence. */
   BIDIRECTIONAL: boolean;
-  /** Tokens see `params.window` positions, their own the last of them. */
+  /** Sliding window: tokens attend to the last `params.window` positions, including their own. */
   WINDOW: boolean;
-  /** A learned score of each head joins the softmax; where the context is split, `attention_combine` adds it. */
+  /**
+   * Attention sinks: a learned score of each head takes part in the softmax. With SPLIT, `attention_combine` adds it.
+   */
   SINKS: boolean;
-  /** Between writing a key and reading it; needless, and dear, where lanes are parts of one vector. */
+  /** Barrier between writing a key and reading it. Not needed, and slow, on software adapters with SIMD lanes. */
   BARRIER: boolean;
 }
 
-/** As `attentionTile` has them; with a window wide tiles stand for all. */
+/** Variants that `attentionTile` can select for large heads; with a window, only wide tiles. */
 const isOfWideHeads = ({ HEAD_DIM, TILE, GROUP, BIDIRECTIONAL, WINDOW, WIDE }: AttentionVariant): boolean =>
   !BIDIRECTIONAL && GROUP !== 7 && (WIDE || !WINDOW) && TILE * GROUP <= maxQueries(HEAD_DIM);
 
-/** softmax(q k^T * scale) v over the paged cache, causal unless bidirectional, grouped query heads; [tokens, heads, head_dim] f32. */
+/**
+ * softmax(q k^T * scale) v over the paged cache, causal unless bidirectional, with grouped query heads. Output:
+ * [tokens, heads, head_dim] f32.
+ */
 export const attention = defineKernel({
   op: 'attention',
   source: 'attention.wgsl',
@@ -122,7 +129,7 @@ export const attention = defineKernel({
     .filter(({ HEAD_DIM, TILE, GROUP }) => HEAD_DIM > 128 || TILE * GROUP !== 4),
 });
 
-/** A step runs its single tiles either split or whole. */
+/** Number of tiles. A step runs its single-token tiles either split or unsplit. */
 function attentionTiles(variant: AttentionVariant, dims: StepDims): number {
   if (variant.WIDE) return dims.wideTiles;
   return variant.SPLIT === dims.splits > 1 ? dims.singleTiles : 0;
@@ -134,7 +141,7 @@ export interface AttentionModel {
   readonly headDim: number;
 }
 
-/** Tokens that a wide tile may hold when `heads / kvHeads` query heads share a key head, and heads a workgroup. */
+/** Maximum tokens of a wide tile and heads of a workgroup, when `heads / kvHeads` query heads share a key head. */
 export function attentionTile({ heads, kvHeads, headDim }: AttentionModel): { tile: number; group: number } {
   const shared = heads / kvHeads;
   const most = maxQueries(headDim);
@@ -143,7 +150,7 @@ export function attentionTile({ heads, kvHeads, headDim }: AttentionModel): { ti
   return { tile: Math.max(1, Math.floor(most / group)), group };
 }
 
-/** Lanes of the subgroups that attention runs on; 0 where it cannot use them. */
+/** Subgroup lanes that attention uses; 0 if it cannot use subgroups. */
 export function attentionLanes(caps: AdapterCaps, headDim: number): number {
   const lanes = caps.subgroupSize ?? 0;
   return lanes > 0 && lanes <= 32 && headDim % (2 * lanes) === 0 ? lanes : 0;
@@ -160,13 +167,13 @@ export function chooseAttention(
     bidirectional?: boolean;
     window?: boolean;
     sinks?: boolean;
-    /** Tokens of a wide tile, where that is fewer than this model's could hold. */
+    /** Limit for the tokens of a wide tile. Default: the maximum for the model. */
     tile?: number;
   },
 ): AttentionVariant {
   const { wide = false, split = false, rope, qkNorm = false, bidirectional = false, window = false } = mode;
   const { sinks = false } = mode;
-  if (sinks && qkNorm) throw new Error('attention normalises no heads where it has sinks');
+  if (sinks && qkNorm) throw new Error('attention: qkNorm and sinks cannot be combined');
   const { tile, group } = attentionTile(model);
   const fits = (lanes: number) => lanes <= 32 && model.headDim % (2 * lanes) === 0;
   const subgroup = attentionLanes(caps, model.headDim);
@@ -191,7 +198,7 @@ export function chooseAttention(
   };
 }
 
-/** Joins the splits of `attention`. */
+/** Combines the partial results of the splits of `attention`. */
 export const attentionCombine = defineKernel({
   op: 'attention_combine',
   source: 'attention_combine.wgsl',
@@ -216,7 +223,7 @@ export const attentionCombine = defineKernel({
     params: { heads: number; head_dim: number } & Record<string, number>,
     dims,
   ) =>
-    // One split writes its result itself.
+    // A single split writes its result directly.
     dims.splits > 1 ? [ceilDiv(params.heads * params.head_dim, variant.WG), dims.singleTiles, 1] : [0, 0, 0],
   variants: combinations({ WG: [64], SINKS: [false, true] }),
 });

@@ -1,63 +1,64 @@
 /**
- * What a kernel of the lab may take over, op by op: bindings, parameters and dimensions that do not change when the
- * built-in kernels do. All bindings are in group 0; the binding number is the place in the list. Everything is
- * row-major, a row a token. `uniform` structs hold 4-byte members only.
+ * Contracts of the ops that lab kernels can implement: bindings, params and dims, stable across changes of the built-in
+ * kernels. All bindings are in group 0; the binding number is the index in the list. Data is row-major, with one row
+ * for
+ * each token. `uniform` structs contain only 4-byte members.
  */
 
 export type ElementType =
   | 'f32'
   | 'u32'
-  /** Two a 32-bit word, the first in the low half. */
+  /** Two in each 32-bit word, the first in the low half. */
   | 'f16'
-  /** Blocks of weights, or their scales, as `formats.ts` says. */
+  /** Blocks of weights, or their scales; see `formats.ts`. */
   | 'weights';
 
 export interface ContractBinding {
   readonly name: string;
-  /** `in` is never written, `out` is written whole, `inout` partly or read first. */
+  /** `in` is read only, `out` is fully written, `inout` is read or partly written. */
   readonly role: 'in' | 'out' | 'inout' | 'uniform';
   readonly dtype?: ElementType;
-  /** Expressions over the dims, for people: `[tokens, x_stride]`. */
+  /** Expressions over dims and params, for documentation: `[tokens, x_stride]`. */
   readonly shape: readonly string[];
   readonly summary: string;
-  /** Members of the struct, in order, for uniforms. */
+  /** For uniforms: members of the struct, in order. */
   readonly members?: readonly Member[];
 }
 
 /**
- * A member of a uniform struct. One with a neutral value came later: a kernel whose struct ends before it is right
- * wherever it has that value, and is bound nowhere else.
+ * A member of a uniform struct. A member with a neutral value was added later: a kernel whose struct ends before it is
+ * correct where the member has that value, and cannot be bound elsewhere.
  */
 export type Member = readonly [name: string, type: 'u32' | 'f32', neutral?: number];
 
 export interface ContractDim {
   readonly name: string;
   readonly summary: string;
-  /** Values are multiples of it. */
+  /** All values are multiples of it. */
   readonly multipleOf?: number;
 }
 
-/** What decides how exact a result must be. `quantised`: activations may be rounded to 8 bits. */
+/** Required precision of a result. `quantised`: activations may be rounded to 8 bits. */
 export type Exactness = 'f32' | 'f16' | 'quantised' | 'exact';
 
 export interface Contract {
   readonly op: string;
   readonly summary: string;
-  /** `one`: only where a step holds a single row; steps of more rows stay with the built-ins. */
+  /** `one`: only for steps with a single row; steps with more rows run the built-in kernels. */
   readonly tokens: 'any' | 'one';
-  /** Ops of the graph's nodes that one dispatch does, in order: more than one makes it a span. */
+  /** Ops of the graph nodes that one dispatch computes, in order. More than one makes it a span. */
   readonly covers: readonly string[];
   readonly dims: readonly ContractDim[];
   readonly bindings: readonly ContractBinding[];
   readonly exactness: Exactness;
-  /** Workgroups that suit the stub, as expressions over dims and overrides. */
+  /** Dispatch rule of the stub, as expressions over dims and overrides. */
   readonly dispatch: { readonly x: string; readonly y?: string; readonly z?: string };
-  /** Of one dispatch, as expressions over the dims. */
+  /** FLOPs of one dispatch, as an expression over the dims, like `bytes`. */
   readonly flops: string;
   readonly bytes: string;
 }
 
-/** Values of `activation`, what a gate goes through. */
+/** Values of the param `activation`: the activation function of a gate. */
 export const activationCodes = { silu: 0, gelu_tanh: 1 } as const;
 
 const input = (name: string, dtype: ElementType, shape: string[], summary: string): ContractBinding => ({
@@ -85,38 +86,42 @@ const params = (members: readonly Member[]): ContractBinding => ({
   name: 'params',
   role: 'uniform',
   shape: [],
-  summary: 'the same for every step',
+  summary: 'values that are the same for every step',
   members,
 });
 const step: ContractBinding = {
   name: 'step',
   role: 'uniform',
   shape: [],
-  summary: 'what this step holds',
+  summary: 'values of this step',
   members: [['tokens', 'u32']],
 };
 
 const tokens: ContractDim = { name: 'tokens', summary: 'rows of this step, also in step.tokens' };
-const columns = (multipleOf: number): ContractDim => ({ name: 'columns', summary: 'of a row', multipleOf });
+const columns = (multipleOf: number): ContractDim => ({
+  name: 'columns',
+  summary: 'elements of a row',
+  multipleOf,
+});
 
-/** Record of a token: id (0xffffffff: the one last drawn for its slot), position, slot of its sequence, unused. */
+/** Record of a token: id (0xffffffff: the token last sampled for its slot), position, slot of its sequence, unused. */
 const tokenRecords = input('token', 'u32', ['tokens', '4'], 'id, position, slot, unused');
-const pageTable = input('page_table', 'u32', ['slots', 'max_pages'], "numbers of a sequence's pages");
+const pageTable = input('page_table', 'u32', ['slots', 'max_pages'], "indices of a sequence's pages");
 const ropeTable = input('table', 'f32', ['positions', 'rotary / 2', '2'], 'cosine and sine');
 const cacheShape = ['pages', 'kv_heads', 'page', 'head_dim'];
 const headDims: readonly ContractDim[] = [
   tokens,
-  { name: 'heads', summary: 'of queries' },
-  { name: 'kv_heads', summary: 'of keys and values; heads is a multiple of it' },
+  { name: 'heads', summary: 'query heads' },
+  { name: 'kv_heads', summary: 'key and value heads; heads is a multiple of it' },
   { name: 'head_dim', summary: 'elements of a head', multipleOf: 8 },
 ];
 const qkvShape = ['tokens', '(heads + 2 * kv_heads) * head_dim'];
 
-/** 0: silu(x) = x / (1 + e^-x), 1: GELU by tanh. */
+/** 0: silu(x) = x / (1 + e^-x), 1: GELU (tanh approximation). */
 const activationMember: Member = ['activation', 'u32', activationCodes.silu];
 
-/** The stub of a format shows how they are read. */
-const scalesSummary = 'what blocks need besides, by the format; unused by plain ones';
+/** The stub of a format shows how to read the scales. */
+const scalesSummary = 'scales and other data of the blocks, by format; unused by unquantized formats';
 
 interface ProductTraits {
   readonly norm?: boolean;
@@ -124,7 +129,7 @@ interface ProductTraits {
   readonly add?: boolean;
 }
 
-/** Products of activations with weights, by what one kernel does besides. */
+/** Contract of a matrix product with fused ops. */
 function product(op: string, one: boolean, { norm, gated, add }: ProductTraits): Contract {
   const inner = norm ? 'rms_norm(x)' : 'x';
   const sum = `W ${inner}`;
@@ -139,18 +144,23 @@ function product(op: string, one: boolean, { norm, gated, add }: ProductTraits):
     covers: gated ? [...norms, 'matmul', 'matmul', 'gated_activation'] : [...norms, 'matmul', ...sums],
     dims: [
       tokens,
-      { name: 'rows', summary: 'elements of y a token' },
-      { name: 'columns', summary: 'elements of x a token', multipleOf: 32 },
+      { name: 'rows', summary: 'elements of y for each token' },
+      { name: 'columns', summary: 'elements of x for each token', multipleOf: 32 },
       { name: 'blocks', summary: 'columns / 32' },
-      { name: 'block_bytes', summary: 'of 32 weights with their scale, on average, by the weights’ format' },
+      { name: 'block_bytes', summary: 'average bytes of 32 weights with their scales, by weight format' },
     ],
     bindings: [
       input('quants', 'weights', [weightRows, 'blocks'], 'blocks of 32 weights'),
       input('scales', 'weights', [weightRows, 'blocks'], scalesSummary),
-      input('x', 'f32', ['tokens', 'x_stride'], norm ? 'not yet normalised' : 'activations'),
+      input('x', 'f32', ['tokens', 'x_stride'], norm ? 'not normalized yet' : 'activations'),
       add
-        ? inout('y', 'f32', ['tokens', 'y_stride'], 'from y_offset on, rows elements are added to')
-        : output('y', 'f32', ['tokens', 'y_stride'], 'from y_offset on, rows elements are written'),
+        ? inout(
+            'y',
+            'f32',
+            ['tokens', 'y_stride'],
+            'the product is added to `rows` elements from y_offset on',
+          )
+        : output('y', 'f32', ['tokens', 'y_stride'], '`rows` elements from y_offset on are written'),
       params([
         ['rows', 'u32'],
         ['blocks', 'u32'],
@@ -162,8 +172,8 @@ function product(op: string, one: boolean, { norm, gated, add }: ProductTraits):
         gated ? activationMember : ['scale', 'f32', 1],
       ]),
       step,
-      input('bias', 'f32', ['rows'], 'when params.has_bias is 1'),
-      ...(norm ? [input('gain', 'f32', ['columns'], 'weight of the norm')] : []),
+      input('bias', 'f32', ['rows'], 'added when params.has_bias is 1'),
+      ...(norm ? [input('gain', 'f32', ['columns'], 'norm weight')] : []),
     ],
     exactness: 'quantised',
     dispatch: { x: 'ceil(rows / ROWS)', y: 'tokens' },
@@ -182,17 +192,17 @@ const products: readonly (readonly [name: string, traits: ProductTraits])[] = [
 
 const attention = (op: string, one: boolean): Contract => ({
   op,
-  summary: `softmax(q k * scale) v over the token's sequence up to itself, or the last window positions of that${one ? ', one token' : ''}`,
+  summary: `softmax(q k * scale) v over the token's sequence up to the token, or over its last window positions${one ? ', one token' : ''}`,
   tokens: one ? 'one' : 'any',
   covers: ['attention'],
-  dims: [...headDims, { name: 'context', summary: 'positions a token reads, on average' }],
+  dims: [...headDims, { name: 'context', summary: 'average number of positions that a token reads' }],
   bindings: [
-    input('qkv', 'f32', qkvShape, 'q is rotated; k and v are in the cache already'),
+    input('qkv', 'f32', qkvShape, 'q is rotated; k and v are already in the cache'),
     tokenRecords,
     pageTable,
     input('k_cache', 'f16', cacheShape, 'keys'),
     input('v_cache', 'f16', cacheShape, 'values'),
-    output('out', 'f32', ['tokens', 'heads * head_dim'], 'a head after the other'),
+    output('out', 'f32', ['tokens', 'heads * head_dim'], 'one head after the other'),
     params([
       ['heads', 'u32'],
       ['kv_heads', 'u32'],
@@ -200,7 +210,7 @@ const attention = (op: string, one: boolean): Contract => ({
       ['max_pages', 'u32'],
       ['page', 'u32'],
       ['scale', 'f32'],
-      // Positions a token reads, its own the last of them; 0: all.
+      // Sliding window: number of positions that a token reads, including its own; 0: all.
       ['window', 'u32', 0],
     ]),
     step,
@@ -222,7 +232,7 @@ const rotated = params([
 ]);
 const rotaryDim: ContractDim = { name: 'rotary', summary: 'rotated elements of a head', multipleOf: 4 };
 
-/** Every op that a kernel can be registered for, by name. */
+/** Contracts of all ops that a kernel can be registered for, by name. */
 export const contracts: ReadonlyMap<string, Contract> = new Map(
   [
     {
@@ -235,13 +245,13 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
         { name: 'vocabulary', summary: 'rows of the table' },
         columns(32),
         { name: 'blocks', summary: 'columns / 32' },
-        { name: 'block_bytes', summary: 'of 32 weights with their scale, on average' },
+        { name: 'block_bytes', summary: 'average bytes of 32 weights with their scales' },
       ],
       bindings: [
         input('quants', 'weights', ['vocabulary', 'blocks'], 'blocks of 32 weights'),
         input('scales', 'weights', ['vocabulary', 'blocks'], scalesSummary),
         tokenRecords,
-        input('sampled', 'u32', ['slots'], 'the token last drawn for each slot'),
+        input('sampled', 'u32', ['slots'], 'the token last sampled for each slot'),
         output('y', 'f32', ['tokens', 'columns'], 'the residual stream'),
         params([
           ['blocks', 'u32'],
@@ -303,11 +313,11 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
       covers: ['rms_norm'],
       dims: [
         tokens,
-        { name: 'count', summary: 'heads that are normalised' },
+        { name: 'count', summary: 'heads that are normalized' },
         { name: 'head_dim', summary: 'elements of a head', multipleOf: 8 },
       ],
       bindings: [
-        inout('qkv', 'f32', ['tokens', 'stride'], 'from offset on, count heads are normalised'),
+        inout('qkv', 'f32', ['tokens', 'stride'], '`count` heads from offset on are normalized'),
         input('gain', 'f32', ['head_dim'], 'weight'),
         params([
           ['count', 'u32'],
@@ -337,7 +347,7 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
     },
     {
       op: 'kv_write',
-      summary: "writes k (rotated) and v to the token's place in the cache as f16",
+      summary: "writes k (rotated) and v to the token's position in the cache as f16",
       tokens: 'any' as const,
       covers: ['kv_write'],
       dims: headDims,
@@ -357,12 +367,12 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
     },
     {
       op: 'rope_kv_write',
-      summary: 'rope and kv_write: q is rotated in place, k and v go to the cache',
+      summary: 'rope and kv_write: rotates q in place, writes k and v to the cache',
       tokens: 'any' as const,
       covers: ['rope', 'kv_write'],
       dims: [...headDims, rotaryDim],
       bindings: [
-        inout('qkv', 'f32', qkvShape, 'q must be rotated in place; what k and v hold afterwards is free'),
+        inout('qkv', 'f32', qkvShape, 'q is rotated in place; k and v may have any value afterwards'),
         ropeTable,
         tokenRecords,
         pageTable,
@@ -385,7 +395,7 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
       covers: ['add'],
       dims: [tokens, columns(4)],
       bindings: [
-        input('x', 'f32', ['tokens', 'columns'], 'what is added'),
+        input('x', 'f32', ['tokens', 'columns'], 'the addend'),
         inout('y', 'f32', ['tokens', 'columns'], 'the residual stream'),
         params([['columns', 'u32']]),
         step,
@@ -398,13 +408,13 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
     {
       op: 'gated_activation',
       summary:
-        'y[t, c] = activation(gate[t, c]) * up[t, c]; silu, or GELU by tanh where params.activation is 1',
+        'y[t, c] = activation(gate[t, c]) * up[t, c]; silu, or GELU (tanh approximation) if params.activation is 1',
       tokens: 'any' as const,
       covers: ['gated_activation'],
       dims: [tokens, columns(4)],
       bindings: [
         input('gate_up', 'f32', ['tokens', '2 * columns'], 'a row of gate, then a row of up'),
-        output('y', 'f32', ['tokens', 'y_stride'], 'columns elements a row are written'),
+        output('y', 'f32', ['tokens', 'y_stride'], '`columns` elements of each row are written'),
         params([['columns', 'u32'], ['y_stride', 'u32'], activationMember]),
         step,
       ],
@@ -415,16 +425,16 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
     },
     {
       op: 'sample',
-      summary: 'draws a token a row of logits; bias, penalties and masks are applied already',
+      summary: 'samples a token from each row of logits; bias, penalties and masks are already applied',
       tokens: 'any' as const,
       covers: ['sample'],
-      dims: [tokens, { name: 'vocabulary', summary: 'of a row' }],
+      dims: [tokens, { name: 'vocabulary', summary: 'logits of a row' }],
       bindings: [
-        input('samples', 'u32', ['tokens', '12'], 'records as wgsl/lib/sample_record.wgsl has them'),
+        input('samples', 'u32', ['tokens', '12'], 'records, see wgsl/lib/sample_record.wgsl'),
         input('logits', 'f32', ['tokens', 'vocabulary'], 'rows'),
-        inout('seen', 'u32', ['slots', 'vocabulary'], 'count of the drawn token, with penalties'),
-        inout('sampled', 'u32', ['slots'], 'the drawn token, by slot'),
-        output('results', 'u32', ['tokens'], 'the drawn token'),
+        inout('seen', 'u32', ['slots', 'vocabulary'], 'count of the sampled token, updated with penalties'),
+        inout('sampled', 'u32', ['slots'], 'the sampled token, by slot'),
+        output('results', 'u32', ['tokens'], 'the sampled token'),
         params([['vocabulary', 'u32']]),
         step,
       ],
@@ -440,7 +450,7 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
   ].map((contract: Contract) => [contract.op, contract]),
 );
 
-/** The bytes of a uniform binding, padded to 16. */
+/** Packs the values of a uniform binding, padded to 16 bytes. */
 export function packUniform(binding: ContractBinding, values: Readonly<Record<string, number>>): ArrayBuffer {
   const members = binding.members ?? [];
   const bytes = new ArrayBuffer(Math.ceil(Math.max(members.length, 1) / 4) * 16);
@@ -455,8 +465,8 @@ export function packUniform(binding: ContractBinding, values: Readonly<Record<st
 }
 
 /**
- * Members of `params` that a kernel cannot know of, though they matter: beyond the first `declared`, and not neutral.
- * @param declared members of the kernel's own struct
+ * Members of `params` that a kernel does not declare although their value is not neutral.
+ * @param declaredCount number of members of the kernel's struct
  */
 export function unknownParams(
   { bindings }: Contract,

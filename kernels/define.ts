@@ -1,37 +1,37 @@
 import type { Variant } from './assemble.ts';
 
 export type BindingType = 'read' | 'read_write' | 'uniform';
-/** Name in the source, and how it is bound; the position in the list is the binding number. */
+/** Name in the source and binding type. The index in the list is the binding number. */
 export type Binding = readonly [name: string, type: BindingType] | undefined;
 export type Grid = readonly [x: number, y: number, z: number];
 
-/** What a kernel may rely on; derived from the adapter once. */
+/** Capabilities of the adapter that kernels can use. */
 export interface AdapterCaps {
-  /** Lanes of every subgroup; undefined without the feature or when the size may vary. */
+  /** Subgroup size; undefined without the feature or if the size can vary. */
   readonly subgroupSize: number | undefined;
   readonly f16: boolean;
-  /** Subgroups of 32 multiply f16 matrices of 16 x 16 x 16 and sum in f32 (`chromium_experimental_subgroup_matrix`). */
+  /** Subgroups of 32 can multiply 16 x 16 x 16 f16 matrices with f32 sums (`chromium_experimental_subgroup_matrix`). */
   readonly matrix?: boolean;
-  /** A CPU pretends to be a GPU: few wide cores, dear barriers, dear gathers. */
+  /** Software adapter on the CPU: few SIMD cores, slow barriers, slow gathers. */
   readonly software: boolean;
 }
 
-/** What the grid of a dispatch depends on in one step. */
+/** Dims of one step, from which dispatch sizes are computed. */
 export interface StepDims {
   tokens: number;
-  /** Rows of answers: decoded, or drafts being verified. */
+  /** Rows that are decoded, or drafts that are verified. */
   answers: number;
   samples: number;
-  /** Tiles of one token, and tiles of several. */
+  /** Attention tiles of one token. `wideTiles`: of several tokens. */
   singleTiles: number;
   wideTiles: number;
-  /** Runs of tokens, one a sequence. */
+  /** Runs of consecutive tokens, one for each sequence. */
   spans: number;
-  /** Parts of the context. */
+  /** Parts into which attention splits the context. */
   splits: number;
-  /** Some sample has a bias, a penalty or a mask. */
+  /** Whether a sample has a bias, a penalty or a mask. */
   adjust: boolean;
-  /** Some sample asks for log probabilities. */
+  /** Whether a sample requests log probabilities. */
   logprobs: boolean;
 }
 
@@ -40,27 +40,27 @@ export interface Kernel<V extends Variant = Variant, P extends Readonly<Record<s
   /** Path below `wgsl/`. */
   readonly source: string;
   bindings(variant: V): readonly Binding[];
-  /** Members of the `Params` struct, in order; all are 4 bytes wide. */
+  /** Members of the `Params` struct, in order. Each has 4 bytes. */
   readonly params: readonly (readonly [name: keyof P & string, type: 'u32' | 'f32'])[];
-  /** Workgroups for one step; a zero means: nothing to do. */
+  /** Workgroup counts for one step. If one is 0, the dispatch is skipped. */
   grid(variant: V, params: P, dims: StepDims): Grid;
-  /** Every variant the engine may ask for on some adapter: the WGSL lint compiles them all. */
+  /** All variants that the engine may use on some adapter. The WGSL lint compiles them. */
   readonly variants: readonly V[];
 }
 
 type Params = Readonly<Record<string, number>>;
 
-/** Kernels are data; this only fixes their types. */
+/** Returns its argument; infers the types of a kernel definition. */
 export function defineKernel<V extends Variant, P extends Params>(kernel: Kernel<V, P>): Kernel<V, P> {
   return kernel;
 }
 
-/** A kernel whose variants' own type does not matter, for lists of different ones. */
+/** Erases the variant type of a kernel, for lists of different kernels. */
 export function erased<V extends Variant, P extends Params>(kernel: Kernel<V, P>): Kernel<Variant, P> {
   return kernel;
 }
 
-/** The bytes of a `Params` struct, padded to 16. */
+/** Packs the values of a `Params` struct, padded to 16 bytes. */
 export function packParams<V extends Variant, P extends Params>(
   kernel: Kernel<V, P>,
   values: P,
@@ -78,7 +78,7 @@ export function packParams<V extends Variant, P extends Params>(
 
 export const ceilDiv = (value: number, by: number): number => Math.ceil(value / by);
 
-/** Every combination of the given values, for lists of variants. */
+/** Cartesian product of the given values, for lists of variants. */
 export function combinations<T extends Record<string, readonly unknown[]>>(
   fields: T,
 ): { -readonly [K in keyof T]: T[K][number] }[] {

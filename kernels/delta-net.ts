@@ -4,14 +4,14 @@ export interface DeltaNetVariant extends Record<string, number | boolean | strin
   SUBGROUPS: boolean;
   /** Elements of a key. */
   KEY: number;
-  /** Threads that share the rows of a state. */
+  /** Threads that share the rows of the state. */
   LANES: number;
-  /** Of the state, that they have. */
+  /** Columns of the state in each group of lanes. */
   COLUMNS: number;
   WG: number;
 }
 
-/** Elements of a key that there are kernels for. */
+/** Supported key dimensions. */
 export const deltaKeyDims: readonly number[] = [16, 32, 64, 128];
 
 const lanesOf = (LANES: number) =>
@@ -19,7 +19,7 @@ const lanesOf = (LANES: number) =>
     ? { SUBGROUPS: false, LANES: 1, COLUMNS: 1, WG: 32 }
     : { SUBGROUPS: true, LANES, COLUMNS: 4, WG: LANES };
 
-/** The gated delta rule over what each sequence of the step brings, and its state. */
+/** Gated delta rule over the tokens of each sequence in the step, with its recurrent state. */
 export const deltaNet = defineKernel({
   op: 'delta_net',
   source: 'delta_net.wgsl',

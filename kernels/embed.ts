@@ -2,8 +2,8 @@ import { ceilDiv, combinations, defineKernel } from './define.ts';
 import { formatNames } from './formats.ts';
 
 /**
- * y[t, c] = W[id[t], c] * scale; the id may be the token that the slot sampled last. With `norm`, also
- * scaled = y * gain, and a sum of squares for every PART columns: what the next norm needs.
+ * y[t, c] = W[id[t], c] * scale. The id can refer to the token last sampled for the slot. With `norm`, also writes
+ * scaled = y * gain and a sum of squares for every PART columns, for the next norm.
  */
 export const embed = defineKernel({
   op: 'embed',

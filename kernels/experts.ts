@@ -4,7 +4,7 @@ import { formatNames } from './formats.ts';
 import type { MatmulFamily } from './matmul.ts';
 import { tilesOf } from './route.ts';
 
-/** What a product with experts does besides, see `wgsl/lib/expert_params.wgsl`. */
+/** Flags of an expert product, see `wgsl/lib/expert_params.wgsl`. */
 export const expertFlags = { bias: 1, paired: 2, gated: 4, oai: 8 } as const;
 
 const paramNames = [
@@ -18,22 +18,22 @@ const paramNames = [
   ['tiles_at', 'u32'],
   ['computed_at', 'u32'],
   ['many', 'u32'],
-  // Of the model, whatever part of them these weights hold.
+  // Experts of the model; the weights of this dispatch can be a part of them.
   ['all_experts', 'u32'],
 ] as const;
 export type ExpertParams = Record<(typeof paramNames)[number][0], number>;
 
 export interface ExpertVariant extends Record<string, number | boolean | string> {
   FORMAT: string;
-  /** Every pair of a token and an expert is computed by itself, as `route` wrote it. */
+  /** Computes each (token, expert) pair separately, in the order of `route`. */
   DIRECT: boolean;
-  /** Pairs of a tile. */
+  /** Pairs in a tile. */
   COLS: number;
-  /** Rows of an expert that a thread, or a workgroup, carries along. */
+  /** Rows of an expert that a thread or workgroup computes. */
   ROWS: number;
 }
 
-/** All of them compute y[pair, n] = sum_k W[expert of pair, n, k] x[row of pair, k], and what the flags say. */
+/** All of them compute y[pair, n] = sum_k W[expert of pair, n, k] x[row of pair, k], modified by the flags. */
 const expertKernel = <V extends ExpertVariant>(
   source: string,
   rowsOf: (variant: V) => number,
@@ -75,7 +75,7 @@ const threadShapes = [
   { DIRECT: false, COLS: 8, ROWS: 4 },
 ] as const;
 
-/** A row a thread: for software adapters. */
+/** One row per thread: for software adapters. */
 export const expertMatmul = expertKernel<LanesVariant & { WG: number }>(
   'expert_matmul.wgsl',
   ({ WG, ROWS }) => WG * ROWS,
@@ -90,7 +90,7 @@ const subgroupShapes = [
   { DIRECT: false, COLS: 8, ROWS: 4 },
 ] as const;
 
-/** Rows a workgroup, a block a lane: for GPUs and few tokens. */
+/** Several rows per workgroup, one block per lane: for GPUs and few tokens. */
 export const expertMatvec = expertKernel<LanesVariant>(
   'expert_matvec.wgsl',
   ({ ROWS }) => ROWS,
@@ -99,7 +99,7 @@ export const expertMatvec = expertKernel<LanesVariant>(
   ),
 );
 
-/** Tiles through workgroup memory: for GPUs and many tokens. */
+/** Tiles in workgroup memory: for GPUs and many tokens. */
 export const expertTile = expertKernel<ExpertVariant & { F16: boolean }>(
   'expert_tile.wgsl',
   ({ ROWS }) => ROWS,
@@ -111,36 +111,37 @@ export const expertTile = expertKernel<ExpertVariant & { F16: boolean }>(
   })),
 );
 
-/** A kernel that a product with experts runs as, by the tokens of a step. */
+/** A kernel for expert products, for steps of up to `upTo` tokens. */
 interface ExpertOption {
   readonly kernel: Kernel<Variant, ExpertParams>;
   readonly variant: ExpertVariant;
   readonly upTo: number;
-  /** Sums in another order: only for steps that hold nothing but prompts. */
+  /** Sums in a different order: only for prefill-only steps. */
   readonly promptOnly?: boolean;
 }
 
 interface Choice {
-  /** Experts there are, and of a token. */
+  /** Number of experts. `used`: experts of each token. */
   readonly count: number;
   readonly used: number;
 }
 
-/** The most tokens of which an expert has so many on average. */
+/** Number of tokens at which an expert has `tokensPerExpert` tokens on average. */
 const tokensOf = ({ count, used }: Choice, each: number): number =>
   Math.max(1, Math.floor((each * count) / used));
 
 /**
- * Steps of no more tokens are computed pair by pair. To a GPU a row is dear that is read twice; a software adapter takes a
- * pair in a tile of four, half of which are others, as long as the pair alone (measured).
+ * Maximum number of tokens for computing pairs separately. On a GPU, reading a row twice is expensive. On a software
+ * adapter, a half-full tile of four pairs takes about as long as a single pair (measured).
  */
 export const fewTokens = (family: Pick<MatmulFamily, 'name'>, experts: Choice): number =>
   tokensOf(experts, family.name === 'row-a-thread' ? 1.5 : 0.25);
 
 /**
- * What products with experts run as; first those for few tokens. But for `promptOnly` their sums have one order, so that a
- * token's result does not depend on its neighbours.
- * @param family that the model's other products run on
+ * Kernels for expert products, in ascending order of tokens. Except for `promptOnly`, all sum in the same order, so
+ * that
+ * the result of a token does not depend on the other tokens in the step.
+ * @param family kernel family of the model's other products
  */
 export function expertOptions(
   caps: AdapterCaps,
@@ -151,7 +152,8 @@ export function expertOptions(
   const every = Number.POSITIVE_INFINITY;
   const { subgroupSize: size = 0 } = caps;
   const few = fewTokens(family, experts);
-  // Up to here tiles of eight pairs would be half empty: those of four are faster (measured on a software adapter).
+  // Up to here, tiles of eight pairs would be half empty, and tiles of four are faster (measured on a software
+  // adapter).
   const some = tokensOf(experts, 6);
   if (family.name === 'row-a-thread') {
     const own = { FORMAT: format, WG: 32, ...lanesOf(size >= 4 && size <= 32 ? size : 0) };
@@ -175,7 +177,7 @@ export function expertOptions(
   ];
 }
 
-/** hidden[t] += the sum of what its experts give, each times its share; see `wgsl/expert_sum.wgsl`. */
+/** hidden[t] += weighted sum of the outputs of its experts; see `wgsl/expert_sum.wgsl`. */
 export const expertSum = defineKernel({
   op: 'expert_sum',
   source: 'expert_sum.wgsl',

@@ -1,21 +1,21 @@
-/** How weights lie on the GPU; the name picks `lib/weight_*.wgsl`, which says what the bits of a block mean. */
+/** GPU layout of a weight format. The name selects `lib/weight_*.wgsl`, which documents the bits of a block. */
 export interface WeightFormat {
   readonly name: string;
-  /** A multiple of 8: rows of blocks without gaps, read as 16-byte words. */
+  /** A multiple of 8. Blocks are contiguous and read as 16-byte words. */
   readonly quantBytesPerBlock: number;
-  /** What else a block needs (scales, minima, high bits), apart, for some neighbouring blocks together. */
+  /** Separate data of the blocks (scales, minima, high bits), stored for groups of adjacent blocks. */
   readonly scaleGroup: ScaleGroup;
 }
 
 export interface ScaleGroup {
   readonly blocks: number;
-  /** Whole words. */
+  /** A multiple of 4. */
   readonly bytes: number;
-  /** Every row begins a group; else the blocks of all rows are counted on. */
+  /** Whether every row begins a new group. Otherwise groups continue across rows. */
   readonly byRow?: true;
 }
 
-/** Weights a block in every format: the inner loops work on blocks of 32 columns. */
+/** Weights in a block, the same for every format: inner loops process blocks of 32 columns. */
 export const blockColumns = 32;
 
 const none: ScaleGroup = { blocks: 1, bytes: 0 };
@@ -38,7 +38,7 @@ export const weightFormats = {
   IQ4_XS: { name: 'iq4_xs', quantBytesPerBlock: 16, scaleGroup: { blocks: 8, bytes: 12 } },
   MXFP4: { name: 'mxfp4', quantBytesPerBlock: 16, scaleGroup: { blocks: 4, bytes: 4 } },
   MLC_Q4F32: { name: 'mlc_q4f32', quantBytesPerBlock: 16, scaleGroup: { blocks: 1, bytes: 4 } },
-  // Five blocks are four of MLC's groups of 40 columns.
+  // Five blocks correspond to four MLC groups of 40 columns.
   MLC_Q3F16: { name: 'mlc_q3f16', quantBytesPerBlock: 8, scaleGroup: { blocks: 5, bytes: 28, byRow: true } },
 } as const satisfies Record<string, WeightFormat>;
 
@@ -59,22 +59,22 @@ export function weightFormat(name: string): WeightFormat {
   return format;
 }
 
-/** Rows of whole blocks. */
+/** Size of a matrix in rows and blocks. */
 interface Extent {
   readonly rows: number;
   readonly blocks: number;
 }
 
-/** Bytes of the `quants` of a matrix. */
+/** Size in bytes of the `quants` of a matrix. */
 export const quantBytes = ({ quantBytesPerBlock }: WeightFormat, { rows, blocks }: Extent): number =>
   Math.ceil((rows * blocks * quantBytesPerBlock) / 16) * 16;
 
-/** Bytes of the `scales` of a matrix; 0 where the format has none. */
+/** Size in bytes of the `scales` of a matrix; 0 for formats without scales. */
 export function scaleBytes({ scaleGroup }: WeightFormat, { rows, blocks }: Extent): number {
   const { blocks: together, bytes, byRow } = scaleGroup;
   return bytes * (byRow ? rows * Math.ceil(blocks / together) : Math.ceil((rows * blocks) / together));
 }
 
-/** Bytes of 32 weights with their scale, on average over many of them. */
+/** Average size in bytes of 32 weights with their scales. */
 export const blockBytes = ({ quantBytesPerBlock, scaleGroup }: WeightFormat): number =>
   quantBytesPerBlock + scaleGroup.bytes / scaleGroup.blocks;

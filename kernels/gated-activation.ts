@@ -1,6 +1,9 @@
 import { ceilDiv, combinations, defineKernel } from './define.ts';
 
-/** y[t, c] = silu(gate[t, c]) * up[t, c], gate and up side by side; GELU by tanh in its place with GELU_TANH. */
+/**
+ * y[t, c] = silu(gate[t, c]) * up[t, c], with gate and up in one row; with GELU_TANH, GELU (tanh approximation) instead
+ * of silu.
+ */
 export const gatedActivation = defineKernel({
   op: 'gated_activation',
   source: 'gated_activation.wgsl',

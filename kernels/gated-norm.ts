@@ -6,7 +6,7 @@ interface GatedNormVariant extends Record<string, number | boolean | string> {
   WG: number;
 }
 
-/** RMS norm of each head of y, in place, times silu of its gate. */
+/** RMS norm of each head of y, in place, multiplied by silu of its gate. */
 export const gatedNorm = defineKernel({
   op: 'gated_norm',
   source: 'gated_norm.wgsl',

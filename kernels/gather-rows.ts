@@ -1,6 +1,6 @@
 import { ceilDiv, defineKernel } from './define.ts';
 
-/** y[s] = x[row of sample s], where a kernel of the lab takes over what follows and wants whole rows. */
+/** y[s] = x[row of sample s], for lab kernels that need contiguous rows. */
 export const gatherRows = defineKernel({
   op: 'gather_rows',
   source: 'gather_rows.wgsl',

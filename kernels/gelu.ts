@@ -1,6 +1,6 @@
 import { ceilDiv, defineKernel } from './define.ts';
 
-/** y[t, c] = gelu(y[t, c]) with the error function, in place. */
+/** y[t, c] = gelu(y[t, c]), exact GELU with the error function, in place. */
 export const gelu = defineKernel({
   op: 'gelu',
   source: 'gelu.wgsl',

@@ -22,7 +22,7 @@ import { sampleAdjust, sampledLogits, samplePick } from './sample.ts';
 import { shortConv } from './short-conv.ts';
 import { sigmoidGate } from './sigmoid-gate.ts';
 
-/** Every built-in kernel. */
+/** All built-in kernels. */
 export const kernels: readonly Kernel<Variant, never>[] = [
   embed,
   rmsNorm,

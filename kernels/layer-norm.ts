@@ -5,7 +5,7 @@ export interface LayerNormVariant extends Record<string, number | boolean | stri
   WG: number;
 }
 
-/** y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * gain[c] + bias[c], in place, a row a token. */
+/** y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * gain[c] + bias[c], in place, one row for each token. */
 export const layerNorm = defineKernel({
   op: 'layer_norm',
   source: 'layer_norm.wgsl',
@@ -23,7 +23,7 @@ export const layerNorm = defineKernel({
 });
 
 export function chooseLayerNorm(caps: AdapterCaps): LayerNormVariant {
-  // One subgroup needs no barrier: right for a CPU. A GPU wants more threads than that a row.
+  // A single subgroup needs no barrier, which is best on a CPU. A GPU is faster with more threads for each row.
   const lanes = caps.software ? (caps.subgroupSize ?? 0) : 0;
   return { SUBGROUPS: lanes > 0, WG: lanes || 128 };
 }

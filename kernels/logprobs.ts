@@ -1,11 +1,13 @@
 import { type AdapterCaps, combinations, defineKernel } from './define.ts';
 
-/** Tokens that can be asked for beside the drawn one. */
+/** Maximum number of top log probabilities for each sample. */
 export const mostLikely = 20;
-/** 32-bit words a sample: its log probability, how many others follow, and for each its id and log probability. */
+/**
+ * 32-bit words for each sample: its log probability, the number of top tokens, and the id and log probability of each.
+ */
 export const logprobWords = 2 + 2 * mostLikely;
 
-/** Log probabilities of what was drawn and of what was likeliest, of samples that ask for them. */
+/** Log probabilities of the sampled token and of the top tokens, for samples that request them. */
 export const logprobs = defineKernel({
   op: 'logprobs',
   source: 'logprobs.wgsl',
@@ -26,13 +28,13 @@ export function chooseLogprobs(caps: AdapterCaps): { WG: number } {
   return { WG: caps.software ? 64 : 256 };
 }
 
-/** A token's log probability, and those of the likeliest ones, the likeliest first. */
+/** Log probability of the sampled token, and of the top tokens in descending order. */
 export interface TokenLogprobs {
   readonly logprob: number;
   readonly top: readonly { readonly id: number; readonly logprob: number }[];
 }
 
-/** @param words [samples, logprobWords] as the kernel leaves them */
+/** @param words output of the kernel: [samples, logprobWords] */
 export function readLogprobs(words: Uint32Array, sample: number): TokenLogprobs {
   const at = sample * logprobWords;
   const floats = new Float32Array(words.buffer, words.byteOffset + at * 4, logprobWords);

@@ -2,7 +2,7 @@ import type { Variant } from './assemble.ts';
 import { type AdapterCaps, ceilDiv, combinations, defineKernel, erased, type Kernel } from './define.ts';
 import { formatNames } from './formats.ts';
 
-/** What a product does besides, see `wgsl/lib/matmul_params.wgsl`. Norms need SUBGROUPS, and never come both. */
+/** Flags of a product, see `wgsl/lib/matmul_params.wgsl`. The norm flags need SUBGROUPS and exclude each other. */
 export const matmulFlags = {
   bias: 1,
   add: 2,
@@ -25,13 +25,13 @@ const paramNames = [
   ['parts', 'u32'],
   ['width', 'f32'],
   ['eps', 'f32'],
-  // A number larger than any loop; it hides their bounds from the compiler where unrolling costs too much.
+  // Loop limit: larger than every loop count. It hides loop bounds from the compiler, to prevent costly unrolling.
   ['many', 'u32'],
   ['scale', 'f32'],
 ] as const;
 export type MatmulParams = Record<(typeof paramNames)[number][0], number>;
 
-/** Lanes a workgroup, tokens and rows it carries along. */
+/** Lanes of a workgroup, and the tokens (COLS) and rows that it computes. */
 export interface LanesVariant extends Record<string, number | boolean | string> {
   FORMAT: string;
   SUBGROUPS: boolean;
@@ -40,10 +40,10 @@ export interface LanesVariant extends Record<string, number | boolean | string> 
   ROWS: number;
 }
 
-/** Workgroups along one dimension of a dispatch, as every device has them. */
+/** Maximum workgroups in one dimension of a dispatch, on every device. */
 const mostGroups = 65_535;
 
-/** All matmul kernels compute y[t, n] = sum_k W[n, k] x[t, k], and what the flags say; x and y are f32. */
+/** All matmul kernels compute y[t, n] = sum_k W[n, k] x[t, k], modified by the flags; x and y are f32. */
 const matmulKernel = <V extends Variant>(
   source: string,
   tile: (variant: V) => { rows: number; tokens: number },
@@ -68,8 +68,8 @@ const matmulKernel = <V extends Variant>(
       const { rows, tokens } = tile(variant);
       const count = params.flags & matmulFlags.sampled ? dims.samples : dims.tokens;
       const groups = ceilDiv(params.rows, rows);
-      // Vocabularies of a quarter of a million rows have more of matvec's groups than a dispatch may be wide; the other
-      // kernels, which do not look at z, have eight times as many rows a group.
+      // With a vocabulary of 256k rows, matvec has more groups than one dimension allows. The other kernels ignore z,
+      // but their groups have eight times as many rows.
       const deep = ceilDiv(groups, mostGroups);
       return [ceilDiv(groups, deep), ceilDiv(count, tokens), deep];
     },
@@ -77,19 +77,19 @@ const matmulKernel = <V extends Variant>(
   });
 
 export interface MatmulVariant extends LanesVariant {
-  /** Threads a workgroup. */
+  /** Threads of a workgroup. */
   WG: number;
-  /** The flags are FLAGS, whatever the parameters say. */
+  /** Use the compile-time FLAGS instead of the flags in `params`. */
   FIXED: boolean;
   FLAGS: number;
 }
 
-/** The same option for a product with these flags. */
+/** The option for a product with these flags. */
 export const withFlags = <O extends MatmulOption>(option: O, flags: number): O =>
   option.variant['FIXED'] === true ? { ...option, variant: { ...option.variant, FLAGS: flags } } : option;
 
 const { bias, add, sampled, normIn, normOut, gated, geluTanh } = matmulFlags;
-/** Flags that come together in the models we run. */
+/** Flag combinations that occur in supported models. */
 const usualFlags = [
   0,
   bias,
@@ -117,7 +117,7 @@ const matmulShapes = [
 
 const lanesOf = (lanes: number) => ({ SUBGROUPS: lanes > 0, LANES: lanes || 32 });
 
-/** A row a thread: for software adapters, whose cores are wide and whose barriers are dear. */
+/** One row per thread: for software adapters, which have SIMD cores and slow barriers. */
 export const matmul = matmulKernel<MatmulVariant>(
   'matmul.wgsl',
   ({ WG, ROWS, COLS }) => ({ rows: WG * ROWS, tokens: COLS }),
@@ -133,7 +133,7 @@ export const matmul = matmulKernel<MatmulVariant>(
 
 const matvecShapes = [1, 2, 4, 8].map((COLS) => ({ COLS, ROWS: 4, FIXED: false }));
 
-/** Rows a workgroup, a block a lane: for GPUs and few tokens. */
+/** Several rows per workgroup, one block per lane: for GPUs and few tokens. */
 export const matvec = matmulKernel<LanesVariant>(
   'matvec.wgsl',
   ({ ROWS, COLS }) => ({ rows: ROWS, tokens: COLS }),
@@ -145,58 +145,58 @@ export const matvec = matmulKernel<LanesVariant>(
 export interface TileVariant extends Record<string, number | boolean | string> {
   FORMAT: string;
   F16: boolean;
-  /** Rows and tokens; a multiple of 8. */
+  /** Rows and tokens of a tile; a multiple of 8. */
   TILE: number;
   FIXED: boolean;
 }
 
-/** Tiles through workgroup memory: for GPUs and many tokens. */
+/** Tiles in workgroup memory: for GPUs and many tokens. */
 export const matmulTile = matmulKernel<TileVariant>(
   'matmul_tile.wgsl',
   ({ TILE }) => ({ rows: TILE, tokens: TILE }),
   combinations({ FORMAT: formatNames, F16: [false, true], TILE: [32, 64], FIXED: [false] }),
 );
 
-/** Formats whose quants are whole numbers of 8 bits or less under a scale. */
+/** Formats whose quants are integers of at most 8 bits with a scale. */
 const integerFormats = ['q8_0', 'q4_0'];
 
-/** Tiles on the adapter's matrix units. */
+/** Tiles that use the adapter's matrix units. */
 export const matmulMatrix = matmulKernel<{ FORMAT: string; MATRIX: boolean; F16: boolean; FIXED: boolean }>(
   'matmul_matrix.wgsl',
   () => ({ rows: 64, tokens: 64 }),
   formatNames.map((FORMAT) => ({ FORMAT, MATRIX: true, F16: true, FIXED: false })),
 );
 
-/** Tiles with activations rounded to 8 bits a block, and dot products of bytes. */
+/** Tiles with activations quantized to 8 bits per block, and 8-bit dot products. */
 export const matmulTileInt8 = matmulKernel<{ FORMAT: string; F16: boolean; FIXED: boolean }>(
   'matmul_tile_int8.wgsl',
   () => ({ rows: 64, tokens: 64 }),
   integerFormats.map((FORMAT) => ({ FORMAT, F16: false, FIXED: false })),
 );
 
-/** A kernel that a product may run as. */
+/** A kernel variant that can compute a product. */
 export interface MatmulOption {
   readonly kernel: Kernel<Variant, MatmulParams>;
   readonly variant: Variant;
-  /** Rounds activations to 8 bits: faster where dot products of bytes are, and less exact. */
+  /** Whether activations are rounded to 8 bits: less exact, and faster on adapters with fast 8-bit dot products. */
   readonly int8?: boolean;
 }
 
-/** Products of up to so many tokens, and what may run them: the first unless measuring finds a better one. */
+/** Options for products of up to `upTo` tokens. The first is the default; tuning may select another. */
 export interface MatmulClass {
   readonly upTo: number;
-  /** Sums in another order: only for steps that hold nothing but prompts. */
+  /** Sums in a different order: only for prefill-only steps. */
   readonly promptOnly?: boolean;
   readonly options: readonly MatmulOption[];
 }
 
 /**
- * Kernels whose sums have one order for few tokens, so that a token's result does not depend on its neighbours,
- * and that cut the squares of a row into parts alike. A model runs on one family.
+ * Kernels that sum in the same order for few tokens, so that the result of a token does not depend on the other tokens
+ * in the step, and that split the sum of squares of a row in the same way. A model uses one family.
  */
 export interface MatmulFamily {
   readonly name: 'row-a-thread' | 'row-a-subgroup';
-  /** Rows whose squares are summed together; 0: norms cannot be joined to products. */
+  /** Number of rows in each partial sum of squares; 0: norms cannot be fused with products. */
   readonly part: number;
   readonly classes: (format: string) => readonly MatmulClass[];
 }
@@ -262,8 +262,8 @@ function rowASubgroup(caps: AdapterCaps, int8: boolean): MatmulFamily {
 }
 
 /**
- * The families that an adapter can run, the likely one first.
- * @param int8 activations may be rounded to 8 bits
+ * Kernel families that the adapter supports, the preferred one first.
+ * @param int8 whether activations may be rounded to 8 bits
  */
 export function matmulFamilies(caps: AdapterCaps, int8 = false): MatmulFamily[] {
   const size = caps.subgroupSize ?? 0;

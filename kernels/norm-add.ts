@@ -4,11 +4,14 @@ import { rowLanes } from './rms-norm.ts';
 export interface NormAddVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
   WG: number;
-  /** Also gives the norm of the sum. */
+  /** Also computes the norm of the sum. */
   NEXT: boolean;
 }
 
-/** y[t] = (y[t] + x[t] / sqrt(mean(x[t]^2) + eps) * weight) * scale, and with NEXT out[t], which is y's norm by another weight. */
+/**
+ * y[t] = (y[t] + x[t] / sqrt(mean(x[t]^2) + eps) * weight) * scale, and with NEXT, out[t] = RMS norm of y[t] with the
+ * weight `next_weight`.
+ */
 export const normAdd = defineKernel({
   op: 'norm_add',
   source: 'norm_add.wgsl',

@@ -1,4 +1,4 @@
-/** Inputs of their own for every layer, and what else Gemma 3n and 4 have. */
+/** Kernels for Gemma 3n and 4: per-layer inputs, scaling and softcap. */
 import { type AdapterCaps, ceilDiv, combinations, defineKernel } from './define.ts';
 import { formatNames } from './formats.ts';
 import { rowLanes } from './rms-norm.ts';
@@ -10,8 +10,8 @@ interface JoinVariant extends Record<string, number | boolean | string> {
 }
 
 /**
- * y[t, l] = (RMS norm of y[t, l] + rows[t, l] * row_scale) * scale, in place; y [tokens, layers, columns], and rows
- * likewise, in a format of weights.
+ * y[t, l] = (RMS norm of y[t, l] + rows[t, l] * row_scale) * scale, in place. y and rows: [tokens, layers, columns];
+ * rows are in a weight format.
  */
 export const perLayerJoin = defineKernel({
   op: 'per_layer_join',
@@ -92,7 +92,7 @@ export const scale = defineKernel({
   variants: [{ WG: 64 }],
 });
 
-/** y[s, c] = cap * tanh(y[s, c] / cap), in place, of sampled rows. */
+/** y[s, c] = cap * tanh(y[s, c] / cap), in place, for sampled rows. */
 export const softcap = defineKernel({
   op: 'softcap',
   source: 'softcap.wgsl',

@@ -1,10 +1,10 @@
 import { ceilDiv, defineKernel } from './define.ts';
 
-/** How rows of a sequence become one, by the numbers of GGUF's `pooling_type`. */
+/** Pooling modes, with the numbers of GGUF's `pooling_type`. */
 export const poolModes = { mean: 1, cls: 2, last: 3 } as const;
 export type PoolMode = keyof typeof poolModes;
 
-/** y[s] = mean, first or last of the rows of the sequence that sample s ends. */
+/** y[s] = mean, first or last row of the sequence that ends at sample s. */
 export const pool = defineKernel({
   op: 'pool',
   source: 'pool.wgsl',

@@ -2,13 +2,13 @@ import { ceilDiv, combinations, defineKernel } from './define.ts';
 import { formatNames } from './formats.ts';
 
 export interface PositionEmbedVariant extends Record<string, number | boolean | string> {
-  /** There is a table of positions, of FORMAT. */
+  /** Whether the model has a position table, in FORMAT. */
   POSITIONS: boolean;
   FORMAT: string;
   WG: number;
 }
 
-/** y[t, c] += P[position of t, c] + type[c]; each of the two where the model has it. */
+/** y[t, c] += P[position of t, c] + type[c], each term if the model has it. */
 export const positionEmbed = defineKernel({
   op: 'position_embed',
   source: 'position_embed.wgsl',

@@ -6,7 +6,7 @@ export interface RmsNormVariant extends Record<string, number | boolean | string
   /** Rows are the sampled tokens. */
   SAMPLED: boolean;
   IN_PLACE: boolean;
-  /** Not the tokens of single tiles. */
+  /** Skips tokens of single-token tiles. */
   PROMPT: boolean;
 }
 
@@ -17,7 +17,7 @@ const modes = [
   { SAMPLED: false, IN_PLACE: true, PROMPT: true },
 ] as const;
 
-/** y[r, c] = x[r, c] / sqrt(mean_c x[r, c]^2 + eps) * weight[c], a row a token or a head of a token. */
+/** y[r, c] = x[r, c] / sqrt(mean_c x[r, c]^2 + eps) * weight[c]. A row is a token or a head of a token. */
 export const rmsNorm = defineKernel({
   op: 'rms_norm',
   source: 'rms_norm.wgsl',
@@ -50,9 +50,9 @@ export const rmsNorm = defineKernel({
   })),
 });
 
-/** How many lanes work on a row that is normalised. */
+/** Number of lanes for the norm of a row. */
 export function rowLanes(caps: AdapterCaps): { SUBGROUPS: boolean; WG: number } {
-  // One subgroup needs no barrier: right for a CPU. A GPU wants more threads than that a row.
+  // A single subgroup needs no barrier, which is best on a CPU. A GPU is faster with more threads for each row.
   const lanes = caps.software ? (caps.subgroupSize ?? 0) : 0;
   return { SUBGROUPS: lanes > 0, WG: lanes || 128 };
 }

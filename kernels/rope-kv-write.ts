@@ -1,12 +1,15 @@
 import { ceilDiv, combinations, defineKernel } from './define.ts';
 
-/** Tokens a page of the KV cache. */
+/** Tokens in a page of the KV cache. */
 export const pageTokens = 32;
 
-/** Marks a token whose tile is its own, in the last word of its record. */
+/** Flag in the last word of a token record: the token has a tile of its own. */
 export const singleToken = 1;
 
-/** Rotates q and k by position; q stays, k and v go to the cache as f16; q alone without `writes`. PROMPT: not of single tiles. */
+/**
+ * Applies rope to q and k. Writes k and v to the cache as f16; without `writes`, only q is rotated. PROMPT skips tokens
+ * of single-token tiles.
+ */
 export const ropeKvWrite = defineKernel({
   op: 'rope_kv_write',
   source: 'rope_kv_write.wgsl',

@@ -1,10 +1,10 @@
 import { combinations, defineKernel } from './define.ts';
 
-/** What the kernel has room for. */
+/** Maximum numbers of experts and of experts per token that the kernel supports. */
 export const mostExperts = 512;
 export const mostUsed = 16;
 
-/** The experts of each token and their shares, see `wgsl/route.wgsl`. */
+/** Selects the experts of each token and their weights, see `wgsl/route.wgsl`. */
 export const route = defineKernel({
   op: 'route',
   source: 'route.wgsl',
@@ -23,14 +23,14 @@ export const route = defineKernel({
   variants: [{ WG: 64, MOST: mostExperts, MOST_USED: mostUsed }],
 });
 
-/** Pairs that a tile holds at most, by the products that read them. */
+/** Supported tile sizes, in pairs. */
 export const tilePairs = [4, 8, 32] as const;
 
-/** Places for tiles: each expert may end in one that is not full. */
+/** Maximum number of tiles: the last tile of each expert can be partial. */
 export const tilesOf = (pairs: number, experts: number, tile: number): number =>
   Math.floor(pairs / tile) + experts;
 
-/** Pairs of a token and an expert by expert, in tiles, see `wgsl/route_groups.wgsl`. */
+/** Groups the (token, expert) pairs by expert into tiles, see `wgsl/route_groups.wgsl`. */
 export const routeGroups = defineKernel({
   op: 'route',
   source: 'route_groups.wgsl',

@@ -1,6 +1,6 @@
 import { ceilDiv, combinations, defineKernel, type AdapterCaps } from './define.ts';
 
-/** 32-bit words of one sample record, see `wgsl/lib/sample_record.wgsl`. */
+/** Size of a sample record in 32-bit words, see `wgsl/lib/sample_record.wgsl`. */
 export const sampleWords = 12;
 export const sampleFlags = {
   bias: 1,
@@ -10,15 +10,15 @@ export const sampleFlags = {
   scored: 16,
   afterSampling: 32,
 } as const;
-/** In the flags above it: how many of the likeliest tokens are asked for. */
+/** Bit offset in the flags of the number of requested top tokens. */
 export const likeliestShift = 8;
-/** In `results`: no token could be drawn, because the logits are not numbers. */
+/** Value in `results` if no token could be sampled because the logits are NaN. */
 export const noToken = 0xffffffff;
 
-/** 32-bit words of one slot's mask. */
+/** Size of the mask of one slot in 32-bit words. */
 export const maskWords = (vocabulary: number): number => ceilDiv(vocabulary, 32);
 
-/** Adds bias and penalties to the logits, and forbids what is not in the mask. */
+/** Applies bias, penalties and mask to the logits. */
 export const sampleAdjust = defineKernel({
   op: 'sample_adjust',
   source: 'sample_adjust.wgsl',
@@ -37,7 +37,7 @@ export const sampleAdjust = defineKernel({
   variants: [{ WG: 64 }],
 });
 
-/** Draws a token a row of logits. */
+/** Samples a token from each row of logits. */
 export const samplePick = defineKernel({
   op: 'sample_pick',
   source: 'sample_pick.wgsl',
@@ -62,7 +62,7 @@ export const samplePick = defineKernel({
   variants: combinations({ WG: [64, 256] }),
 });
 
-/** What tokens were drawn by, of samples whose log probabilities are wanted after sampling. */
+/** Filtered logits that sampling used, for samples that request log probabilities after sampling. */
 export const sampledLogits = defineKernel({
   op: 'sampled_logits',
   source: 'sampled_logits.wgsl',

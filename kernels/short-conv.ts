@@ -1,17 +1,17 @@
 import { ceilDiv, combinations, defineKernel } from './define.ts';
 
 interface ShortConvVariant extends Record<string, number | boolean | string> {
-  /** Inputs that an output is made of. */
+  /** Kernel length: inputs for each output. */
   KERNEL: number;
-  /** C * conv(B * x) in place of silu(conv(x)). */
+  /** Computes C * conv(B * x) instead of silu(conv(x)). */
   GATED: boolean;
   WG: number;
 }
 
-/** Lengths that there are kernels for. */
+/** Supported kernel lengths. */
 export const convLengths: readonly number[] = [2, 3, 4, 5, 6, 7, 8];
 
-/** A causal convolution of each channel over what each sequence of the step brings, and the inputs before it. */
+/** Causal convolution of each channel over the tokens of each sequence in the step and the inputs in its state. */
 export const shortConv = defineKernel({
   op: 'short_conv',
   source: 'short_conv.wgsl',

@@ -1,6 +1,6 @@
 /**
- * The process that candidates of the kernel lab run in, with a GPU device of its own. Forked by the host, which kills
- * it when a kernel hangs; the only argument is a part of the adapter's name.
+ * Entry point of the child process that runs candidate kernels on its own GPU device. The host forks it, and kills it
+ * when a kernel hangs. The only argument is a part of the adapter's name.
  */
 import process from 'node:process';
 import { openBench } from './lab/gate/open-bench.ts';
@@ -8,9 +8,9 @@ import type { FromChild, ToChild } from './lab/gate/protocol.ts';
 import { runGate } from './lab/gate/run-gate.ts';
 import { errorMessage } from './util/error-message.ts';
 
-// A host that is gone, however it went, needs no answer; and a hanging shader would keep this process for ever.
+// When the host exits, exit at once: a hanging shader would otherwise keep this process alive forever.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
-// Ctrl-C and a closing terminal reach the whole group: the host decides when to end, and this goes with it.
+// Ctrl-C and a closing terminal signal the whole process group: ignore them here, because the host decides when to end.
 for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
 
 const tell = (message: FromChild, then: () => void = () => {}): void => {

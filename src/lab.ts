@@ -3,16 +3,16 @@ import process from 'node:process';
 import { packageRoot } from './platform/node-package.ts';
 import { restartUnderCurrentNode } from './platform/node-restart.ts';
 
-// The authors' tool: like host.ts the only place that reads argv and the environment, with everything else imported
-// after the restart.
+// Entry point of the `lathe-lab` tool. Like host.ts, it is the only module that reads argv and the environment. All
+// other modules are imported after the restart.
 await restartUnderCurrentNode();
 const { main } = await import('./lab-tool/main.ts');
 
-// Whoever reads us may leave (`| head`): what follows is written to nobody, and the exit code stays true.
+// The reader of stdout can exit early (`| head`): ignore the write errors and keep the exit code.
 const readerGone = new AbortController();
 process.stdout.on('error', () => readerGone.abort());
 process.stderr.on('error', () => undefined);
-// A kernel module may log; the results on stdout stay clean.
+// Kernel modules may log: send the console to stderr, so that stdout contains only results.
 globalThis.console = new Console(process.stderr, process.stderr);
 
 process.exitCode = await main({

@@ -1,16 +1,16 @@
-// Causal attention of a tile of tokens of one sequence over a split of its context, for the query heads that
-// share a key head: online softmax, one pass over the cache. LANES threads, normally one subgroup.
-// Scores: a position a lane. Values: two elements of the head a lane. QROWS = TILE tokens x GROUP heads.
-// With ROPE (tiles of one token) q comes unrotated, and the token's own key and value go to the cache here;
-// with QK_NORM the heads of q and k are normalised first, and those of v with params.v_norm. Without params.writes only
-// the query is the token's own: keys and values come from another layer. Otherwise rope_kv_write has done all that.
-// With BIDIRECTIONAL every token also sees those after it: tile.y holds the sequence's length in its upper half, and the
-// step all of its tokens.
-// With WINDOW a token sees so many positions, its own the last of them, and those before are not read; so many in each
-// direction with BIDIRECTIONAL, its own among them.
-// With SINKS a learned score of each head stands among the others, and takes its share of the softmax with it; where the
-// context is split, attention_combine does that.
-// Without BARRIER, the lanes of a subgroup must run in lockstep, as they do where a lane is part of a CPU's vector.
+// Causal attention of a tile of tokens of one sequence over a split of its context, for the query heads that share a
+// key head: online softmax, one pass over the cache. LANES threads, normally one subgroup.
+// Scores: one position per lane. Values: two elements of the head per lane. QROWS = TILE tokens x GROUP heads.
+// With ROPE (tiles of one token), this kernel rotates q and writes the key and value of the token to the cache; with
+// QK_NORM it first normalizes the heads of q and k, and with params.v_norm those of v. Without params.writes, keys and
+// values are those of another layer. Without ROPE, rope_kv_write has done all that.
+// With BIDIRECTIONAL, tokens also attend to later tokens: the upper half of tile.y is the length of the sequence, and the
+// step contains all of its tokens.
+// With WINDOW, a token attends to the last params.window positions, including its own; earlier ones are not read. With
+// BIDIRECTIONAL, the window, including the own position, applies in each direction.
+// With SINKS, a learned score of each head takes part in the softmax, without a value; if the context is split,
+// attention_combine adds it.
+// Without BARRIER, the lanes of a subgroup must run in lockstep, as SIMD lanes of a CPU do.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -19,11 +19,11 @@ struct Params {
   heads: u32,
   kv_heads: u32,
   max_pages: u32,     // of a sequence: row length of page_table
-  split_tokens: u32,  // positions a split
+  split_tokens: u32,  // positions in a split
   max_splits: u32,
-  out_stride: u32,    // of out, in elements a token
+  out_stride: u32,    // of out, elements per token
   scale: f32,
-  many: u32,          // always more than QROWS
+  many: u32,          // loop limit: larger than QROWS
   rotary: u32,        // ROPE: rotated elements of a head
   eps: f32,           // QK_NORM
   window: u32,        // WINDOW
@@ -48,7 +48,7 @@ struct Params {
 //#if SINKS
 @group(0) @binding(8) var<storage, read> sinks: array<f32>; // [heads]
 //#endif
-// [tokens, out_stride], or with SPLIT [tiles, heads, max_splits, HEAD_DIM + 2]: sums, then greatest score and mass.
+// [tokens, out_stride], or with SPLIT [tiles, heads, max_splits, HEAD_DIM + 2]: sums, then largest score and mass.
 @group(0) @binding(5) var<storage, read_write> out: array<vec2<f32>>;
 @group(0) @binding(6) var<uniform> params: Params;
 
@@ -61,7 +61,7 @@ const LOWEST = -3.0e38;
 //#if SUBGROUPS
 //#include "lib/reduce.wgsl"
 //#else
-// A score, then a probability, a lane of every query. A tree for each query would take a dozen barriers apiece.
+// For each lane and query, a score, then a probability. A tree for each query would need a dozen barriers.
 var<workgroup> shared_row: array<f32, QROWS * LANES>;
 //#endif
 
@@ -70,7 +70,7 @@ fn cache_row(slot: u32, position: u32, kv_head: u32) -> u32 {
   return ((page * params.kv_heads + kv_head) * PAGE + position % PAGE) * (HEAD_DIM / 2u);
 }
 
-// Whether the query at `place` reads the key at `position`, of keys that end at `end`.
+// Whether the query at position `place` reads the key at `position`; keys end at `end`.
 fn sees(position: u32, place: u32, end: u32) -> bool {
   //#if BIDIRECTIONAL
   //#if WINDOW
@@ -88,10 +88,10 @@ fn sees(position: u32, place: u32, end: u32) -> bool {
 }
 
 //#if ROPE
-// The queries, rotated and scaled. Bounds the compiler does not know keep it from writing all this out.
+// Rotated and scaled queries. Loop bounds that the compiler does not know prevent unrolling.
 var<workgroup> turned: array<f32, QROWS * HEAD_DIM>;
 
-// 1 / RMS of a head of qkv; the sum runs as in rms_norm.
+// 1 / RMS of a head of qkv, summed in the same order as in rms_norm.
 fn head_scale(base: u32, lane: u32) -> f32 {
   //#if QK_NORM
   var squares = 0.0;
@@ -112,7 +112,7 @@ fn normalised(base: u32, e: u32, scale: f32, gains: u32) -> f32 {
   //#endif
 }
 
-// Element e of a head of q or k, rotated by its position; as rope_kv_write does it.
+// Element e of a head of q or k, rotated as in rope_kv_write.
 fn rotated(base: u32, e: u32, position: u32, scale: f32, gains: u32) -> f32 {
   let own = normalised(base, e, scale, gains);
   if (e >= params.rotary) {
@@ -154,7 +154,7 @@ fn main(
   let end = min(first + params.split_tokens, tile.w + tile.y);
   //#endif
   //#if WINDOW
-  // Pieces of LANES positions lie where they lie without a window: a token's sums do not depend on its tile.
+  // Chunks of LANES positions are aligned as without a window, so the sums of a token do not depend on its tile.
   let oldest = max(tile.w + 1u, params.window) - params.window;
   if (oldest >= end) {
     return;
@@ -166,8 +166,8 @@ fn main(
   }
   let q_stride = (params.heads + 2u * params.kv_heads) * HEAD_DIM;
   //#if ROPE
-  // Its place is in this split: the key and value must be in the cache before they are read. Workgroups that
-  // share a key head write the same.
+  // The token's position is in this split: write its key and value before they are read. Workgroups that share a key
+  // head write the same values.
   let k_start = tile.x * q_stride + (params.heads + kv_head) * HEAD_DIM;
   let v_start = k_start + params.kv_heads * HEAD_DIM;
   let k_scale = head_scale(k_start, lane);
@@ -239,7 +239,7 @@ fn main(
     //#if SUBGROUPS
     let width = HEAD_DIM;
     //#else
-    // A bound the compiler does not know: it would write the loop out, and a software adapter needs a minute for that.
+    // A loop bound that the compiler does not know: compiling the unrolled loop takes a minute on a software adapter.
     let width = min(HEAD_DIM, params.many);
     //#endif
     for (var d = 0u; d < width; d += 8u) {
@@ -331,7 +331,7 @@ fn main(
     total[r] = workgroup_sum(total[r], lane);
   }
   //#endif
-  // Copies, and a bound the compiler does not know: written out, these stores take it longer than all the rest.
+  // Copies, and a loop bound that the compiler does not know: unrolled stores would dominate the compile time.
   var sums = sum;
   var masses = total;
   var tops = largest;
@@ -342,7 +342,7 @@ fn main(
     }
     let head = head0 + r % GROUP;
     //#if SPLIT
-    // Only tiles of one token are split, so the tile names the row.
+    // Only tiles of one token are split, so the tile determines the row.
     let to = ((group.x * params.heads + head) * params.max_splits + split) * (HEAD_DIM / 2u + 1u);
     let kept = 1.0;
     let scale = 1.0;
@@ -352,7 +352,7 @@ fn main(
     //#else
     let to = ((tile.x + t) * params.out_stride + head * HEAD_DIM) / 2u;
     //#if SINKS
-    // As attention_combine does it for splits.
+    // As in attention_combine.
     let top = max(tops[r], sinks[head]);
     let kept = exp(tops[r] - top);
     let scale = 1.0 / fma(kept, masses[r], exp(sinks[head] - top));

@@ -1,5 +1,5 @@
-// Joins the splits of `attention`: out[t, h] = sum_s e^(m_s - m) acc_s / sum_s e^(m_s - m) l_s. An element a thread.
-// With SINKS a learned score of each head joins the sum below the line, and has no value.
+// Combines the splits of `attention`: out[t, h] = sum_s e^(m_s - m) acc_s / sum_s e^(m_s - m) l_s. One thread per element.
+// With SINKS, a learned score of each head is added to the denominator; it has no value.
 
 struct Params {
   heads: u32,
@@ -7,7 +7,7 @@ struct Params {
   split_tokens: u32,
   max_splits: u32,
   out_stride: u32,
-  window: u32,        // positions a token sees; 0: all
+  window: u32,        // positions that a token attends to; 0: all
 }
 
 @group(0) @binding(0) var<storage, read> partial: array<f32>;
@@ -32,7 +32,7 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   let d = element % params.head_dim;
   let words = params.head_dim + 2u;
   let start = (global.y * params.heads + head) * params.max_splits * words;
-  // Other splits hold nothing this token may see, and were not written.
+  // The other splits contain no visible positions of this token, and were not written.
   let splits = tile.w / params.split_tokens + 1u;
   let seen = select(params.window, tile.w + 1u, params.window == 0u || params.window > tile.w);
   let first = (tile.w + 1u - seen) / params.split_tokens;
@@ -56,6 +56,6 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
     sum = fma(weight, partial[at + d], sum);
     total = fma(weight, partial[at + params.head_dim + 1u], total);
   }
-  // As `attention` divides what it does not split: then one split gives the same bits as none.
+  // The same division as in `attention` without splits, so that a single split gives the same bits.
   out[tile.x * params.out_stride + element] = sum * (1.0 / total);
 }

@@ -1,9 +1,9 @@
-// The gated delta rule over one sequence's tokens of the step, some columns of a value head's state a workgroup:
+// Gated delta rule over the tokens of one sequence in the step. One workgroup for some state columns of a value head:
 //   S = exp(a * softplus(alpha + dt)) * S;  S += k * (v - S^T k) * sigmoid(beta);  out = S^T q / sqrt(KEY)
-// with q and k of unit length. Columns of S need no other columns. With SUBGROUPS its LANES share the rows of COLUMNS
-// columns; without, each thread has a column of its own, and nobody waits for anybody.
-// mixed holds q and k [key_heads, KEY] each, v and z [value_heads, value_dim] each, beta and alpha [value_heads] each.
-// Value head h has q and k of key head h % key_heads. state: [slots, value_heads, value_dim, KEY].
+// with q and k of unit length. Columns of S are independent. With SUBGROUPS, LANES threads share the rows of COLUMNS
+// columns; without, each thread has one column, and no synchronization is needed.
+// mixed contains q and k [key_heads, KEY] each, v and z [value_heads, value_dim] each, beta and alpha [value_heads] each.
+// Value head h uses q and k of key head h % key_heads. state: [slots, value_heads, value_dim, KEY].
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -24,7 +24,7 @@ struct Params {
 @group(0) @binding(5) var<uniform> params: Params;
 
 const QUADS = KEY / 4u;
-// Of a column, a lane's.
+// The rows of a column in one lane.
 const OWN = (QUADS + LANES - 1u) / LANES;
 const one = vec4(1.0);
 
@@ -38,7 +38,7 @@ fn element(at: u32) -> f32 {
   return mixed[at / 4u][at % 4u];
 }
 
-// For large x exp(x) leaves f32, and ln(1 + exp(x)) is x.
+// For large x, exp(x) overflows f32, and ln(1 + exp(x)) equals x.
 fn softplus(x: f32) -> f32 {
   return select(log(1.0 + exp(x)), x, x > 20.0);
 }
@@ -97,7 +97,7 @@ fn main(
     var read_k = array<vec4<f32>, COLUMNS>();
     var read_q = array<vec4<f32>, COLUMNS>();
     var squares = vec4(0.0);
-    // What the token before does to the state is done when the next one reads it: once through the state a token.
+    // The update of the previous token is applied while this token reads the state: one pass over the state per token.
     for (var i = 0u; i < OWN; i++) {
       let before = k[i];
       var now = vec4(0.0);

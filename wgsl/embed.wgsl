@@ -1,5 +1,5 @@
-// y[t, c] = W[id[t], c] * scale: PART columns a thread. Rows of other parts of a split table are left alone.
-// With params.norm, beside y the next norm's input is prepared: scaled = y * gain, and the squares of each PART columns.
+// y[t, c] = W[id[t], c] * scale: one thread for PART columns. Rows in other parts of a split table are skipped.
+// With params.norm, also writes the input of the next norm: scaled = y * gain, and the sum of squares of PART columns.
 
 struct Params {
   rows: u32,       // of this part of the table

@@ -1,6 +1,6 @@
-// y[pair, n] = sum over k of W[expert of pair, n, k] x[row of pair, k], and what the flags say: a row of W a thread,
+// y[pair, n] = sum over k of W[expert of pair, n, k] x[row of pair, k], modified by the flags: one row of W per thread,
 // COLS pairs of one expert at once. For software adapters; see matmul.wgsl, whose sums have the same order.
-// The sum runs over k in order whatever COLS is, so a pair's result does not depend on its neighbours.
+// The sum is in the order of k for every COLS, so the result of a pair does not depend on the other pairs.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -83,7 +83,7 @@ fn main(
     }
     //#endif
   }
-  // A copy, and a bound the compiler does not know: written out, these stores take it longer than all the rest.
+  // A copy, and a loop bound that the compiler does not know: unrolled stores would dominate the compile time.
   var results = sum;
   for (var i = 0u; i < min(COLS * ROWS, params.many); i++) {
     let row = row0 + (i % ROWS) * WG;

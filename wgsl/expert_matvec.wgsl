@@ -1,6 +1,6 @@
-// y[pair, n] = sum over k of W[expert of pair, n, k] x[row of pair, k], and what the flags say: ROWS rows of an expert a
-// workgroup, a block a lane, COLS pairs at once. For GPUs and few tokens; see matvec.wgsl.
-// The order of the sum depends on LANES alone, so a pair's result does not depend on its neighbours.
+// y[pair, n] = sum over k of W[expert of pair, n, k] x[row of pair, k], modified by the flags: ROWS rows of an expert per
+// workgroup, one block per lane, COLS pairs at once. For GPUs and few tokens; see matvec.wgsl.
+// The order of the sum depends only on LANES, so the result of a pair does not depend on the other pairs.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -53,7 +53,7 @@ fn main(
       }
     }
   }
-  // Afterwards any lane can write any sum.
+  // After this, any lane can write any sum.
   var results = array<f32, COLS * ROWS>();
   //#if SUBGROUPS
   for (var i = 0u; i < COLS * ROWS; i++) {

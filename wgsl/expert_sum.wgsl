@@ -1,4 +1,4 @@
-// hidden[t, c] += sum over the experts of token t of share * x[pair, c]; four columns a thread.
+// hidden[t, c] += sum over the experts of token t of share * x[pair, c]; one thread for four columns.
 struct Params {
   quads: u32, // width / 4
   used: u32,

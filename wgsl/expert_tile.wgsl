@@ -1,6 +1,6 @@
-// y[pair, n] = sum over k of W[expert of pair, n, k] x[row of pair, k], and what the flags say: tiles of ROWS rows and
-// COLS pairs of an expert through workgroup memory, a block of 32 columns at a time; a thread keeps 4 x 4 results. For
-// GPUs and long prompts. With F16 the tiles are f16, which halves the traffic of workgroup memory; sums are f32 always.
+// y[pair, n] = sum over k of W[expert of pair, n, k] x[row of pair, k], modified by the flags: tiles of ROWS rows and
+// COLS pairs of an expert in workgroup memory, a block of 32 columns at a time; each thread computes 4 x 4 results. For
+// GPUs and long prompts. With F16 the tiles are f16, which halves the traffic of workgroup memory; sums are always f32.
 //#if F16
 enable f16;
 alias Elem = vec4<f16>;
@@ -45,7 +45,7 @@ fn main(
   var sum = array<vec4<f32>, 4>(); // [pair] of four rows
   for (var b = 0u; b < params.blocks; b++) {
     workgroupBarrier();
-    // Some threads fetch rows, some pairs: four of them, four columns each. Neighbours take neighbouring quads.
+    // Some threads load rows, others pairs: four of them, four columns each. Adjacent threads load adjacent quads.
     for (var task = local; task < TASKS; task += THREADS) {
       let quad = task % 8u;
       let is_row = task < ROW_TASKS;
@@ -58,7 +58,7 @@ fn main(
           fetched[r] = Elem(x[(inputs[four * 4u + r] * params.blocks + b) * 8u + quad]);
         }
       }
-      // Whole vectors: a store of one component may touch the others.
+      // Store whole vectors: a store of one component can affect the others.
       for (var e = 0u; e < 4u; e++) {
         let column = Elem(fetched[0][e], fetched[1][e], fetched[2][e], fetched[3][e]);
         if (is_row) {

@@ -1,9 +1,9 @@
-// y[t, c] = silu(gate[t, c]) * up[t, c]; gate and up lie side by side: gate_up[t] = [gate, up].
-// With GELU_TANH the gate goes through the approximation of GELU by tanh.
+// y[t, c] = silu(gate[t, c]) * up[t, c]; gate_up[t] = [gate, up].
+// With GELU_TANH, the activation is GELU (tanh approximation).
 
 struct Params {
   columns: u32,
-  out_stride: u32,  // of y; more than columns where the next matmul wants whole blocks
+  out_stride: u32,  // of y; more than columns if the next matmul needs whole blocks
 }
 
 @group(0) @binding(0) var<storage, read> gate_up: array<f32>;

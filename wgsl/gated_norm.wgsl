@@ -1,5 +1,5 @@
 // y[t, h, c] = y[t, h, c] / sqrt(mean over c of y[t, h, c]^2 + eps) * weight[c] * silu(gate[t, h, c]), in place:
-// a head of a token a workgroup. The gates lie in a wider row, from gate_offset on.
+// one workgroup for each head of a token. The gates are in a wider row, from gate_offset on.
 //#if SUBGROUPS
 enable subgroups;
 //#endif

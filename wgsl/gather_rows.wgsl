@@ -1,4 +1,4 @@
-// y[s] = x[row of sample s]: the rows whose logits are wanted, side by side.
+// y[s] = x[row of sample s]: gathers the rows whose logits are needed.
 
 struct Params {
   columns: u32,

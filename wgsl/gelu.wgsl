@@ -1,4 +1,4 @@
-// y[t, c] = gelu(y[t, c]) = y / 2 * (1 + erf(y / sqrt 2)), in place; rows may be padded to whole blocks.
+// y[t, c] = gelu(y[t, c]) = y / 2 * (1 + erf(y / sqrt 2)), in place; rows can be padded to whole blocks.
 
 struct Params {
   columns: u32,
@@ -11,7 +11,7 @@ struct Params {
 
 //#include "lib/step.wgsl"
 
-// Abramowitz and Stegun 7.1.26: within 1.5e-7 everywhere.
+// Abramowitz and Stegun 7.1.26: absolute error below 1.5e-7.
 fn erf(x: f32) -> f32 {
   let t = 1.0 / (1.0 + 0.3275911 * abs(x));
   let series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));

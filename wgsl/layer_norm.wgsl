@@ -1,5 +1,5 @@
-// y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * gain[c] + bias[c], over the columns of a row: a row a workgroup.
-// The variance is summed around the mean: the difference of two sums of squares would lose all its digits.
+// y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * gain[c] + bias[c], over the columns of a row. One workgroup for each row.
+// The variance is summed around the mean, because the difference of two sums of squares would lose all precision.
 //#if SUBGROUPS
 enable subgroups;
 //#endif

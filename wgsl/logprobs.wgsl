@@ -1,6 +1,6 @@
-// Natural log probabilities by a row of the model's own logits: of the token that was drawn after it, or stands there
-// already, and of the likeliest ones; the likeliest first, of equal ones the lowest. A row a workgroup.
-// logprobs[s]: the token's, how many others follow, and for each of these its id and its own.
+// Natural log probabilities from a row of the model's logits: of the token that was sampled after it, or that is already
+// known, and of the top tokens in descending order; ties by the lowest token. One workgroup for each row.
+// logprobs[s]: log probability of the token, number of top tokens, and for each its id and log probability.
 
 struct Params {
   vocabulary: u32,
@@ -14,7 +14,7 @@ struct Params {
 
 const MOST_LIKELY = 20u;
 const WORDS = 2u + 2u * MOST_LIKELY;
-// No logit is less.
+// Smaller than every logit.
 const LEAST = -0x1.fffffep+127;
 
 //#include "lib/sample_record.wgsl"
@@ -33,7 +33,7 @@ fn main(
   let at = group.x * WORDS;
   let wanted = min((sample.flags >> LIKELIEST_SHIFT) & 0xffu, MOST_LIKELY);
 
-  // Each thread knows the best of its own tokens that was not taken yet.
+  // Each thread keeps the best of its tokens that was not output yet.
   var value = LEAST;
   var token = NONE;
   for (var v = local; v < params.vocabulary; v += WG) {
@@ -44,13 +44,13 @@ fn main(
     }
   }
   var best = reduce_best(local, value, token);
-  // Without any number all that is written is none either.
+  // If all logits are NaN, all results are NaN too.
   let top = logits[row + select(best, 0u, best == NONE)];
   var mine = 0.0;
   for (var v = local; v < params.vocabulary; v += WG) {
     mine += exp(logits[row + v] - top);
   }
-  // Apart from the greatest logit, which would take its digits.
+  // Separate from the largest logit, which would reduce the precision.
   let log_sum = log(sum_all(local, mine));
 
   if (local == 0u) {

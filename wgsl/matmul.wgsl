@@ -1,8 +1,8 @@
-// y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): a row of W a thread, COLS tokens at once.
-// With subgroups, the lanes fetch the activations together and pass them around by shuffles, because a load
-// whose address is the same in all lanes costs a software adapter as much as a gather.
-// The sum runs over k in order whatever COLS is, so a token's result does not depend on its neighbours.
-// Parts of squares are those of LANES rows.
+// y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): one row of W per thread, COLS tokens at once.
+// With subgroups, the lanes load the activations together and exchange them by shuffles, because on a software adapter
+// a load with the same address in all lanes costs as much as a gather.
+// The sum is in the order of k for every COLS, so the result of a token does not depend on the other tokens.
+// Each partial sum of squares covers LANES rows.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -94,7 +94,7 @@ fn main(
     }
   }
   //#endif
-  // A copy, and a bound the compiler does not know: written out, these stores take it longer than all the rest.
+  // A copy, and a loop bound that the compiler does not know: unrolled stores would dominate the compile time.
   var results = sum;
   let across = ROWS >> pair;
   for (var i = 0u; i < min(COLS * across, params.many); i++) {

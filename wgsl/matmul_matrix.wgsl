@@ -1,4 +1,4 @@
-// y[t, n] = sum over k of W[n, k] x[t, k], as matmul_tile, on the adapter's matrix units: tiles of 64 rows and 64
+// y[t, n] = sum over k of W[n, k] x[t, k], like matmul_tile, on the adapter's matrix units: tiles of 64 rows and 64
 // tokens in f16, products of 16 x 16 x 16 summed in f32. Eight subgroups of 32, each with 32 tokens by 16 rows.
 enable f16;
 enable subgroups;

@@ -1,6 +1,6 @@
-// y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): tiles of TILE rows and tokens through
-// workgroup memory, a block of 32 columns at a time; a thread keeps 4 x 4 results. For GPUs and long prompts.
-// With F16 the tiles are f16, which halves the traffic of workgroup memory; sums are f32 always.
+// y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): tiles of TILE rows and tokens in
+// workgroup memory, a block of 32 columns at a time; each thread computes 4 x 4 results. For GPUs and long prompts.
+// With F16 the tiles are f16, which halves the traffic of workgroup memory; sums are always f32.
 //#if F16
 enable f16;
 alias Elem = vec4<f16>;
@@ -33,7 +33,7 @@ fn kept_square(thread: u32) -> f32 {
   return squares_of_thread[thread];
 }
 //#else
-// The tiles fill what every adapter has: the squares come after the products, in their place.
+// The tiles use all of the guaranteed workgroup memory, so the squares reuse it after the products.
 fn keep_square(thread: u32, square: f32) {
   token_tile[thread].x = square;
 }
@@ -44,7 +44,7 @@ fn kept_square(thread: u32) -> f32 {
 //#endif
 
 //#if F16
-// What a token of the tile is multiplied by before it is rounded.
+// Factor of a token of the tile before rounding.
 fn scale_of(token: u32) -> f32 {
   if (has(NORM_IN)) {
     return kept_square(token);
@@ -79,7 +79,7 @@ fn main(
   var sum = array<vec4<f32>, 4>(); // [token] of four rows
   for (var b = 0u; b < params.blocks; b++) {
     workgroupBarrier();
-    // Some threads fetch rows, some tokens: four of them, four columns each. Neighbours take neighbouring quads.
+    // Some threads load rows, others tokens: four of them, four columns each. Adjacent threads load adjacent quads.
     for (var task = local; task < 4u * TILE; task += THREADS) {
       let four = (task % (2u * TILE)) / 8u;
       let quad = task % 8u;
@@ -98,7 +98,7 @@ fn main(
           //#endif
         }
       }
-      // Whole vectors: a store of one component may touch the others.
+      // Store whole vectors: a store of one component can affect the others.
       for (var e = 0u; e < 4u; e++) {
         let column = Elem(fetched[0][e], fetched[1][e], fetched[2][e], fetched[3][e]);
         let to = (quad * 4u + e) * GROUPS + four;

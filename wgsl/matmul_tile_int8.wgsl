@@ -1,5 +1,5 @@
-// y[t, n] = sum over k of W[n, k] x[t, k], as matmul_tile, with x rounded to 8 bits under a scale for each token and
-// block of 32 columns, and four products an instruction. Exact but for that rounding.
+// y[t, n] = sum over k of W[n, k] x[t, k], like matmul_tile, with x quantized to 8 bits with a scale for each token and
+// block of 32 columns, and four products per instruction. Exact except for that rounding.
 
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
 
@@ -12,13 +12,13 @@ const THREADS = GROUPS * GROUPS;
 //#include "lib/weight_$FORMAT.wgsl"
 //#include "lib/tile_results.wgsl"
 
-// [row or token, word of four columns], rows apart by 9 words so that neighbours use different banks
+// [row or token, word of four columns], with a stride of 9 words so that adjacent rows use different banks
 const STRIDE = 9u;
 var<workgroup> weight_tile: array<u32, TILE * STRIDE>;
 var<workgroup> token_tile: array<u32, TILE * STRIDE>;
 var<workgroup> weight_scales: array<f32, TILE>;
 var<workgroup> token_scales: array<f32, TILE>;
-// The greatest value of a quarter of a block; afterwards, sums of squares.
+// Largest magnitude of a quarter of a block; later, sums of squares.
 var<workgroup> of_thread: array<f32, THREADS>;
 
 fn keep_square(thread: u32, square: f32) {
@@ -40,7 +40,7 @@ fn main(
   let tokens = matmul_tokens();
   let mine_row = local % GROUPS;
   let mine_token = local / GROUPS;
-  // While tiles are filled: four threads a row and a token, two words each.
+  // To load tiles: four threads for each row and each token, two words each.
   let at = local / 4u;
   let quarter = local % 4u;
 

@@ -1,7 +1,7 @@
-// y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): ROWS rows of W a workgroup, a block a lane,
-// COLS tokens at once. For GPUs: neighbouring lanes read neighbouring blocks, and the sums meet at the end.
-// Parts of squares are those of ROWS rows.
-// The order of the sum depends on LANES alone, so a token's result does not depend on its neighbours.
+// y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): ROWS rows of W per workgroup, one block per lane,
+// COLS tokens at once. For GPUs: adjacent lanes read adjacent blocks, and the sums are combined at the end.
+// Each partial sum of squares covers ROWS rows.
+// The order of the sum depends only on LANES, so the result of a token does not depend on the other tokens.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -25,7 +25,7 @@ fn main(
 ) {
   let pair = pairing();
   let across = ROWS >> pair;
-  // Groups of rows go on in z where x has no more room; the last of them may lie behind all rows.
+  // Groups of rows continue in z if x is full; the last groups can be beyond the last row.
   let row0 = (group.z * groups.x + group.x) * across;
   let token0 = group.y * COLS;
 
@@ -51,7 +51,7 @@ fn main(
       }
     }
   }
-  // Afterwards any lane can write any sum.
+  // After this, any lane can write any sum.
   //#if SUBGROUPS
   var results = array<f32, COLS * ROWS>();
   for (var c = 0u; c < COLS; c++) {
@@ -95,7 +95,7 @@ fn main(
     }
     //#if SUBGROUPS
     if (has(NORM_OUT)) {
-      // ROWS neighbouring lanes hold the rows of a token.
+      // ROWS adjacent lanes have the rows of a token.
       var squared = value * value;
       for (var other = 1u; other < ROWS; other *= 2u) {
         squared += subgroupShuffleXor(squared, other);

@@ -1,5 +1,5 @@
-// y[t] = (y[t] + x[t] / rms(x[t]) * weight) * scale: a row a workgroup, which therefore knows the whole sum.
-// With NEXT it also normalises that: out[t] = y[t] / rms(y[t]) * next_weight.
+// y[t] = (y[t] + x[t] / rms(x[t]) * weight) * scale. One workgroup for each row, so that it has the complete sum.
+// With NEXT it also normalizes the result: out[t] = y[t] / rms(y[t]) * next_weight.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -45,7 +45,7 @@ fn main(
     next_squares = fma(sum, sum, next_squares);
   }
   //#if NEXT
-  // An invocation reads back what it wrote itself.
+  // Each invocation reads only elements that it wrote.
   let next_scale = inverse_rms(workgroup_sum(next_squares, local));
   for (var c = local; c < params.columns; c += WG) {
     out[start + c] = y[start + c] * next_scale * next_weight[c];

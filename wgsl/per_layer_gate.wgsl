@@ -1,9 +1,9 @@
-// gate[t, c] = gelu_tanh(gate[t, c]) * inputs[t, offset + c], in place: a layer's own input of each token, gated by the
-// residual stream. An element a thread.
+// gate[t, c] = gelu_tanh(gate[t, c]) * inputs[t, offset + c], in place: the per-layer input of each token, gated by the
+// residual stream. One thread for each element.
 
 struct Params {
   columns: u32,
-  in_stride: u32,  // of inputs, in elements a token
+  in_stride: u32,  // of inputs, elements per token
   in_offset: u32,
 }
 

@@ -1,5 +1,5 @@
-// y[t, l] = (y[t, l] / rms(y[t, l]) * weight + W[t, l] * row_scale) * scale, in place: a layer's part of a token's row a
-// workgroup. Row t of W is that of the step's token t: the host puts it there before every step.
+// y[t, l] = (y[t, l] / rms(y[t, l]) * weight + W[t, l] * row_scale) * scale, in place. One workgroup for each layer
+// part of a token's row. Row t of W belongs to token t of the step: the host writes it before every step.
 //#if SUBGROUPS
 enable subgroups;
 //#endif

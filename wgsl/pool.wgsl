@@ -1,5 +1,5 @@
-// y[s, c] = one row for a whole sequence: the mean of its rows of x, or the first, or the last: a column a thread.
-// A sample's record names the last row; its position is the number of rows.
+// y[s, c] = one row for each sequence: the mean of its rows of x, the first, or the last. One thread for each column.
+// The sample record contains the last row; its position is the number of rows.
 
 struct Params {
   columns: u32,

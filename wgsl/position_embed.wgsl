@@ -1,5 +1,5 @@
-// y[t, c] += P[position of t, c] + type[c]: four columns a thread. Either may be absent. Rows of other parts of a
-// split table add nothing.
+// y[t, c] += P[position of t, c] + type[c]: one thread for four columns. Either term can be absent. Rows in other
+// parts of a split table are skipped.
 
 struct Params {
   rows: u32,       // of this part of P

@@ -1,13 +1,13 @@
-// y[r, c] = x[r, c] / sqrt(mean over c of x[r, c]^2 + eps) * weight[c]: a row a workgroup.
+// y[r, c] = x[r, c] / sqrt(mean over c of x[r, c]^2 + eps) * weight[c]. One workgroup for each row.
 // A row is a token, or a head of a token (params.heads > 1), or a sampled token (SAMPLED).
-// With PROMPT, tokens in a tile of their own are left to attention.
+// With PROMPT, tokens of single-token tiles are skipped; `attention` normalizes them.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
 
 struct Params {
   columns: u32,
-  heads: u32,       // rows a token
+  heads: u32,       // rows of each token
   in_stride: u32,   // elements from token to token
   in_offset: u32,
   out_stride: u32,

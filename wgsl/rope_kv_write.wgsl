@@ -1,13 +1,13 @@
-// Rotates q and k of qkv[t] by the token's position and writes k and v to the cache as f16; q stays in place.
-// Four elements of a head a thread. Cache: [page, kv head, PAGE slots, head_dim], two f16 a word.
-// Without params.writes only q is rotated, and nothing is written: keys and values are another layer's.
-// With PROMPT, tokens in a tile of their own are left to attention. Pairs are (2i, 2i+1), or (i, i + rotary/2) with NEOX; table[position, i] = (cos, sin).
+// Applies rope to q and k of qkv[t] and writes k and v to the cache as f16; q is rotated in place.
+// One thread for four elements of a head. Cache: [page, kv head, PAGE slots, head_dim], two f16 in each word.
+// Without params.writes only q is rotated, and the cache is not written: keys and values are those of another layer.
+// With PROMPT, tokens of single-token tiles are skipped; `attention` processes them. Pairs are (2i, 2i+1), or (i, i + rotary/2) with NEOX; table[position, i] = (cos, sin).
 
 struct Params {
   heads: u32,
   kv_heads: u32,
   head_dim: u32,
-  rotary: u32,      // rotated elements of a head; the rest passes through
+  rotary: u32,      // rotated elements of a head; the others are unchanged
   max_pages: u32,   // of a sequence: row length of page_table
   writes: u32,
 }
@@ -50,7 +50,7 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   var high = low + 2u;
   let half = params.rotary / 2u;
   //#if NEOX
-  // Threads below rotary/4 take two elements of the lower half and their partners; the rest is not rotated.
+  // Threads below rotary/4 process two elements of the lower half and their partners; the other elements are not rotated.
   let rotated = quad * 4u < params.rotary;
   if (rotated) {
     low = vec2(quad * 2u, quad * 2u + 1u);

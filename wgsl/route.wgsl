@@ -1,15 +1,15 @@
-// The `used` experts of each token with the largest logits, the best first and of equals the one of the lowest number, and
-// their shares: exp(logit) of the sum over all experts, or over those chosen. A token a workgroup; what is not a number
-// is chosen last, and then no share is a number: what the token becomes must show that a weight is damaged. An expert's
-// place is the number of those before it, so each place is taken once, whatever the logits.
+// The `used` experts of each token with the largest logits, in descending order with ties by the lowest index, and their
+// shares: exp(logit) relative to the sum over all experts, or over the selected ones. One workgroup for each token. NaN is
+// selected last and makes all shares NaN, so that the result shows damaged weights. The rank of an expert is the number of
+// experts before it, so each rank is assigned once for all logits.
 struct Params {
   experts: u32, // at most MOST
   used: u32,    // at most MOST_USED
-  of_all: u32,  // shares are of the sum over all
+  of_all: u32,  // shares are relative to the sum over all experts
   scale: f32,   // of the shares
 }
 
-// [token, expert], as bits: comparisons of f32 may take it for granted that there is no NaN.
+// [token, expert], as bits: compilers can assume that f32 comparisons have no NaN.
 @group(0) @binding(0) var<storage, read> logits: array<u32>;
 // [token, used] of (expert, share)
 @group(0) @binding(1) var<storage, read_write> routes: array<u32>;
@@ -18,7 +18,7 @@ struct Params {
 var<workgroup> keys: array<u32, MOST>;
 var<workgroup> chosen: array<f32, MOST_USED>;
 
-// Larger for larger numbers; both zeros are alike.
+// Sort key: larger for larger numbers, equal for both zeros.
 fn key_of(bits: u32) -> u32 {
   let size = bits & 0x7fffffffu;
   if (size > 0x7f800000u) {
@@ -41,7 +41,7 @@ fn main(
     let mine = keys[e];
     var place = 0u;
     for (var other = 0u; other < params.experts; other++) {
-      // Equals count when they come before it.
+      // Equal logits count if their index is lower.
       place += select(0u, 1u, keys[other] > mine || (keys[other] == mine && other < e));
     }
     if (place < params.used) {

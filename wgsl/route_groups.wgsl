@@ -1,12 +1,12 @@
-// Pairs of a token and an expert it chose, in order of the experts and then of the pairs, and their tiles: up to TILE
-// pairs of one expert each. An expert a workgroup; it knows the number of pairs before its own, and no other workgroup.
-// Tiles of an expert whose pairs begin at s stand from s / TILE + expert on; those between are empty (no pairs).
+// Sorts the (token, expert) pairs by expert, then by pair, and groups them into tiles of up to TILE pairs of one expert.
+// One workgroup for each expert; it counts the pairs of lower experts itself, so workgroups do not depend on each other.
+// If the pairs of an expert begin at s, its tiles begin at s / TILE + expert; tiles in between are empty (no pairs).
 struct Params {
   experts: u32,
   used: u32,
-  few: u32,      // steps of no more tokens need no groups
+  few: u32,      // steps with at most this many tokens need no groups
   order_at: u32, // word of routes: pairs,
-  tiles_at: u32, // and tiles of (expert, first place in the order, pairs, 0)
+  tiles_at: u32, // and tiles of (expert, index of the first pair, pairs, 0)
 }
 
 @group(0) @binding(0) var<storage, read_write> routes: array<u32>;
@@ -15,7 +15,7 @@ struct Params {
 
 //#include "lib/step.wgsl"
 
-// Of each thread's share of the pairs: those of lower experts, and of this one.
+// For the pairs of each thread: the number of pairs of lower experts, and of this one.
 var<workgroup> lower: array<u32, WG>;
 var<workgroup> equal: array<u32, WG>;
 

@@ -1,6 +1,6 @@
-// logits[s, v]: adds the request's bias, then repetition, presence and frequency penalties. A logit a thread.
-// seen[slot, v]: bit 31 is set when v stands in the prompt; below it, how often v stands in the answer.
-// masks[slot, v / 32]: bit v % 32 is set when v may be drawn; the others get a logit that is never drawn.
+// logits[s, v]: adds the request's bias, then repetition, presence and frequency penalties. One thread for each logit.
+// seen[slot, v]: bit 31 is set if v occurs in the prompt; the lower bits count v in the output.
+// masks[slot, v / 32]: bit v % 32 is set if v is allowed; the other tokens get a logit that is never sampled.
 
 struct Params {
   vocabulary: u32,
@@ -14,7 +14,7 @@ struct Params {
 @group(0) @binding(5) var<uniform> step: Step;
 @group(0) @binding(6) var<storage, read> masks: array<u32>;
 
-// The least number, because with infinities the sampler would calculate what is no number.
+// The smallest f32: with infinities, the sampler would compute NaN.
 const FORBIDDEN = -0x1.fffffep+127;
 
 //#include "lib/step.wgsl"

@@ -1,12 +1,12 @@
-// Draws one token a row of logits: greedy at temperature 0, else temperature, top-k, top-p, min-p and Gumbel-max
-// (the token with the greatest logit / temperature + noise is a draw from the softmax). A row a workgroup.
-// Noise depends on (seed, position, token) alone, so a draw does not depend on what else the step holds.
-// Cuts are found by radix selection on the bits of the logits, not by sorting; masses are summed in fixed
-// point, whose sums do not depend on order. Equal logits at a cut are all kept.
+// Samples one token from each row of logits: greedy at temperature 0, else temperature, top-k, top-p, min-p and Gumbel-max
+// (the token with the largest logit / temperature + noise is a sample from the softmax). One workgroup for each row.
+// The noise depends only on (seed, position, token), so a sample does not depend on the other rows of the step.
+// Cutoffs are found by radix selection on the bits of the logits, not by sorting; probability masses are summed in fixed
+// point, so that sums do not depend on the order. Equal logits at a cutoff are all kept.
 
 struct Params {
   vocabulary: u32,
-  // Always 2 and 4: unknown to the compiler, so that it does not write the loops out, which takes it seconds.
+  // Always 2 and 4. The compiler does not know the values, so it does not unroll the loops, which would take seconds.
   rules: u32,
   levels: u32,
 }
@@ -47,7 +47,7 @@ fn main(
     let per_degree = 1.0 / sample.temperature;
     let cut = cut_of(sample, row, local, top);
 
-    // The greatest always stays, whatever the rounding of log does.
+    // The largest logit is always kept, however log is rounded.
     let floor_value = select(-3.4e38, log(sample.min_p), sample.min_p > 0.0);
     value = -3.4e38;
     token = NONE;

@@ -1,10 +1,10 @@
-// raw[s, v]: what a token was drawn by, of samples whose log probabilities are wanted after sampling: its scaled distance
-// from the greatest logit where the rules keep it, else the least number. At temperature 0 they keep the drawn token alone.
-// Cuts as in sample_pick. A row a workgroup.
+// raw[s, v]: filtered logits, for samples that request log probabilities after sampling: the scaled distance from the
+// largest logit if the sampling rules keep v, else the smallest f32. At temperature 0 only the sampled token is kept.
+// Cutoffs as in sample_pick. One workgroup for each row.
 
 struct Params {
   vocabulary: u32,
-  // Always 2 and 4, as of sample_pick.
+  // Always 2 and 4, as in sample_pick.
   rules: u32,
   levels: u32,
 }
@@ -15,7 +15,7 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> raw: array<f32>;
 @group(0) @binding(4) var<uniform> params: Params;
 
-// No logit is less.
+// Smaller than every logit.
 const LEAST = -0x1.fffffep+127;
 
 //#include "lib/sample_record.wgsl"

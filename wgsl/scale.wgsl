@@ -1,4 +1,4 @@
-// y[t] *= scale, in place. An element a thread.
+// y[t] *= scale, in place. One thread for each element.
 
 struct Params {
   columns: u32,

@@ -1,7 +1,7 @@
-// A causal convolution of each channel over one sequence's tokens of the step, a channel a thread:
+// Causal convolution of each channel over the tokens of one sequence in the step. One thread for each channel:
 //   conv(u)[t] = bias + sum over j of weight[KERNEL - 1 - j] * u[t - j]
-// With GATED y = C * conv(B * x), where mixed holds B, C and x of `channels` each; without, the first `channels` of
-// mixed become silu(conv(mixed)), in place. The state holds the last KERNEL - 1 inputs: [slots, KERNEL - 1, channels].
+// With GATED, y = C * conv(B * x), where mixed contains B, C and x of `channels` each; without, the first `channels` of
+// mixed become silu(conv(mixed)), in place. The state contains the last KERNEL - 1 inputs: [slots, KERNEL - 1, channels].
 
 struct Params {
   channels: u32,

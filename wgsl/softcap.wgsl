@@ -1,4 +1,4 @@
-// y[s] = cap * tanh(y[s] / cap), in place: a row a sampled token. An element a thread.
+// y[s] = cap * tanh(y[s] / cap), in place, for the rows of sampled tokens. One thread for each element.
 
 struct Params {
   columns: u32,
@@ -17,10 +17,10 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
     return;
   }
   let at = global.y * params.columns + global.x;
-  // What is not a number stays it: nothing must be drawn of it.
+  // NaN is kept, so that no token is sampled from it.
   if ((bitcast<u32>(y[at]) & 0x7fffffffu) <= 0x7f800000u) {
-    // Beyond 15 the curve is flat in f32, and some adapters' tanh is not a number; near 0 it is a difference of two that are
-    // almost the same.
+    // Beyond 15, tanh is constant in f32, and NaN on some adapters. Near 0, it is the difference of two almost equal
+    // numbers.
     let x = clamp(y[at] / params.cap, -15.0, 15.0);
     y[at] = params.cap * select(tanh(x), fma(x * x, -x / 3.0, x), abs(x) < 0.02);
   }

@@ -1,11 +1,14 @@
-/** Encoders of blocks of 32 under one scale; arithmetic in f32, step by step as ggml's reference quantiser rounds. */
+/**
+ * Encoders of blocks of 32 with one scale. Arithmetic in f32, with the same rounding steps as ggml's reference
+ * quantizer.
+ */
 import { quantizerOf } from './encoder.ts';
 
 const { abs, fround, floor, trunc } = Math;
 
 const inverseOf = (d: number): number => (d === 0 ? 0 : fround(1 / d));
 
-/** The greatest magnitude becomes 127. */
+/** The largest magnitude is encoded as 127. */
 export const q8_0 = quantizerOf('Q8_0', 32, 34, (values, first, out, at) => {
   let greatest = 0;
   for (let i = first; i < first + 32; i++) greatest = Math.max(greatest, abs(values[i] as number));
@@ -14,12 +17,12 @@ export const q8_0 = quantizerOf('Q8_0', 32, 34, (values, first, out, at) => {
   out.setFloat16(at, d, true);
   for (let i = 0; i < 32; i++) {
     const scaled = fround((values[first + i] as number) * inverse);
-    // Halves away from zero.
+    // Round half away from zero.
     out.setInt8(at + 2 + i, scaled < 0 ? -floor(0.5 - scaled) : floor(scaled + 0.5));
   }
 });
 
-/** The value farthest from zero, with its sign. */
+/** The value with the largest magnitude, with its sign. */
 function farthestOf(values: Float32Array, first: number): number {
   let farthest = 0;
   for (let i = first; i < first + 32; i++) {
@@ -28,7 +31,7 @@ function farthestOf(values: Float32Array, first: number): number {
   return farthest;
 }
 
-/** The value farthest from zero becomes exactly -8: nibbles reach -8 but only +7. */
+/** The value with the largest magnitude is encoded as -8, because nibbles range from -8 to +7. */
 export const q4_0 = quantizerOf('Q4_0', 32, 18, (values, first, out, at) => {
   const d = fround(farthestOf(values, first) / -8);
   const inverse = inverseOf(d);
@@ -40,7 +43,7 @@ export const q4_0 = quantizerOf('Q4_0', 32, 18, (values, first, out, at) => {
   }
 });
 
-/** As Q4_0, with -16 and 5 bits. */
+/** Like Q4_0, with -16 and 5 bits. */
 export const q5_0 = quantizerOf('Q5_0', 32, 22, (values, first, out, at) => {
   const d = fround(farthestOf(values, first) / -16);
   const inverse = inverseOf(d);
@@ -49,7 +52,7 @@ export const q5_0 = quantizerOf('Q5_0', 32, 22, (values, first, out, at) => {
   writeFiveBits(values, first, out, at + 2, code);
 });
 
-/** The least value becomes 0, the greatest `most`. */
+/** The smallest value is encoded as 0, the largest as `maxCode`. */
 function rangeOf(values: Float32Array, first: number, most: number): { d: number; least: number } {
   let least = Infinity;
   let greatest = -Infinity;
@@ -81,7 +84,7 @@ export const q5_1 = quantizerOf('Q5_1', 32, 24, (values, first, out, at) => {
   writeFiveBits(values, first, out, at + 4, code);
 });
 
-/** A word of high bits, then nibbles. */
+/** Writes a word of high bits, then nibbles. */
 function writeFiveBits(
   values: Float32Array,
   first: number,

@@ -1,7 +1,7 @@
 /** Encodes whole blocks of values. */
 export type Quantizer = (values: Float32Array) => Uint8Array<ArrayBuffer>;
 
-/** @param encode one block: the elements from `first` on, to the bytes from `at` on */
+/** @param encode encodes one block: the elements from `first` on, to the bytes from `at` on */
 export const quantizerOf =
   (
     name: string,
@@ -11,7 +11,7 @@ export const quantizerOf =
   ): Quantizer =>
   (values) => {
     if (values.length % blockElements !== 0) {
-      throw new RangeError(`${name} stores blocks of ${blockElements} values, not ${values.length} values`);
+      throw new RangeError(`${name}: expected a multiple of ${blockElements} values, got ${values.length}`);
     }
     const bytes = new Uint8Array((values.length / blockElements) * blockBytes);
     const out = new DataView(bytes.buffer);

@@ -1,4 +1,4 @@
-/** Values to ggml's encodings, bit for bit as its reference quantisers have them. */
+/** Encoders of ggml types, bit-identical to ggml's reference quantizers. */
 import { q4_0, q4_1, q5_0, q5_1, q8_0 } from './blocks-of-32.ts';
 import type { Quantizer } from './encoder.ts';
 import { q4K } from './q4-k.ts';

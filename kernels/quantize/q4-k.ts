@@ -1,7 +1,8 @@
 /**
- * Q4_K, see `kernels/reference/codecs/k-quants.ts` for the layout. Each sub-block of 32 gets the scale and the minimum
- * that fit it best by weighted least squares, tried from 21 roundings; those eight pairs are then rounded to 6 bits, and
- * the codes taken anew. All arithmetic is in f32 and in ggml's order of sums, so that the bytes are the same.
+ * Q4_K encoder; see `kernels/reference/codecs/k-quants.ts` for the layout. For each sub-block of 32, finds the scale
+ * and
+ * minimum with the smallest weighted squared error, starting from 21 roundings. The eight pairs are then rounded to
+ * 6 bits and the codes recomputed. All arithmetic is in f32 and in ggml's order of sums, so the bytes are identical.
  */
 import { type Quantizer, quantizerOf } from './encoder.ts';
 
@@ -10,24 +11,24 @@ const { abs, fround, sqrt } = Math;
 const subBlocks = 8;
 const most = 15;
 const steps = 20;
-/** Adding it rounds an f32 below 2^22 to a whole number, halves to even. */
+/** Adding it to an f32 below 2^22 rounds to an integer, half to even. */
 const rounder = 12_582_912;
 const nearest = (value: number): number => fround(value + rounder) - rounder;
 
-/** What divides the range in a try: 14, 14.1, ... 16. */
+/** Divisors of the range that are tried: 14, 14.1, ... 16. */
 const levels = Float32Array.from({ length: steps + 1 }, (_, step) =>
   fround(fround(-1 + fround(fround(0.1) * step)) + most),
 );
 
-/** Of the sub-block at hand. */
+/** Buffers for the current superblock. */
 interface Scratch {
-  /** A deviation counts by the value's own magnitude and the sub-block's mean one. */
+  /** Error weights of the current sub-block: magnitude of the value plus the RMS of the sub-block. */
   readonly weights: Float32Array;
   readonly tried: Uint8Array;
-  /** Of the whole superblock. */
+  /** Codes of the whole superblock. */
   readonly codes: Uint8Array;
   readonly scales: Float32Array;
-  /** Subtrahends: never negative. */
+  /** Values to subtract, not negative. */
   readonly minima: Float32Array;
 }
 
@@ -36,7 +37,7 @@ const code = (value: number): number => {
   return whole < 0 ? 0 : whole > most ? most : whole;
 };
 
-/** Finds scale and minimum of the sub-block at `from`, and its codes under them. */
+/** Finds the scale, minimum and codes of the sub-block at `from`. */
 function fit(values: Float32Array, from: number, sub: number, scratch: Scratch): void {
   const { weights, tried, codes, scales, minima } = scratch;
   const to = 32 * sub;
@@ -114,7 +115,7 @@ function fit(values: Float32Array, from: number, sub: number, scratch: Scratch):
   minima[sub] = -least;
 }
 
-/** Numbers to 6 bits under a common f16, which is written. @returns that f16 as a number */
+/** Quantizes numbers to 6 bits with a common f16 scale, which is written to `out`. @returns that scale */
 function toSixBits(numbers: Float32Array, six: Uint8Array, out: DataView, at: number): number {
   let greatest = 0;
   for (const one of numbers) if (one > greatest) greatest = one;
@@ -126,7 +127,7 @@ function toSixBits(numbers: Float32Array, six: Uint8Array, out: DataView, at: nu
   return out.getFloat16(at, true);
 }
 
-/** @returns what encodes one superblock after the other */
+/** @returns an encoder of superblocks that reuses its buffers */
 function superblocks() {
   const scratch: Scratch = {
     weights: new Float32Array(32),

@@ -3,16 +3,16 @@ import { expectLength, type Values } from './vectors.ts';
 
 export interface AttentionShape {
   heads: number;
-  /** Divides heads: query head h reads key/value head floor(h / (heads / kvHeads)). */
+  /** A divisor of heads: query head h reads key/value head floor(h / (heads / kvHeads)). */
   kvHeads: number;
   headDim: number;
   /** Usually 1 / sqrt(headDim). */
   scale: number;
-  /** Positions that a query reads, its own the last of them; all without it. */
+  /** Sliding window: number of positions that a query reads, including its own. Default: all. */
   window?: number;
-  /** A query also reads the keys behind its own, with a window so many in either direction, its own among them. */
+  /** Whether a query also reads later keys. The window, including the own position, then applies in both directions. */
   bidirectional?: boolean;
-  /** [heads]: a score of each head that stands among those of its keys, and whose share of the softmax has no value. */
+  /** [heads]: attention sinks, an additional score of each head in the softmax that has no value. */
   sinks?: Values;
 }
 
@@ -42,12 +42,12 @@ export function attention(
   for (let t = 0; t < positions.length; t++) {
     const visible = positions[t]! + 1;
     if (visible < 1 || visible > cached) {
-      throw new RangeError(`position ${visible - 1} is outside of the ${cached} cached`);
+      throw new RangeError(`attention: expected positions below ${cached}, got ${visible - 1}`);
     }
     for (let h = 0; h < heads; h++) {
       const q = (t * heads + h) * headDim;
       const kv = Math.floor(h / (heads / kvHeads)) * headDim;
-      // Exactly nothing of what lies outside of the window.
+      // Keys outside of the window have weight 0.
       const begin = Math.max(0, visible - window);
       const end = bidirectional ? Math.min(cached, visible - 1 + window) : visible;
       const scores = new Float64Array(end + 1).fill(Number.NEGATIVE_INFINITY);

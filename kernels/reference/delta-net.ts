@@ -3,7 +3,7 @@ import { expectLength, type Values } from './vectors.ts';
 export interface DeltaShape {
   readonly tokens: number;
   readonly keyHeads: number;
-  /** A multiple of keyHeads: head h has q and k of key head h % keyHeads, as GGUF files have them. */
+  /** A multiple of keyHeads: head h uses q and k of key head h % keyHeads, as in GGUF files. */
   readonly valueHeads: number;
   readonly keyDim: number;
   readonly valueDim: number;
@@ -18,15 +18,15 @@ interface DeltaInputs {
   /** [tokens, valueHeads] */
   readonly beta: Values;
   readonly alpha: Values;
-  /** [valueHeads]: what is added to alpha, and the rate, not above 0. */
+  /** [valueHeads]: `dt` is added to alpha; `a` is the decay rate, at most 0. */
   readonly dt: Values;
   readonly a: Values;
 }
 
 /**
- * The gated delta rule, a token after the other. For each value head, with q and k scaled to unit length and q divided by
+ * Gated delta rule, token by token. For each value head, with q and k scaled to unit length and q divided by
  * sqrt(keyDim): S *= exp(a * ln(1 + exp(alpha + dt))); S += k (sigmoid(beta) * (v - S^T k))^T; out = S^T q.
- * @param state [valueHeads, keyDim, valueDim], before the first token; zero when absent
+ * @param state [valueHeads, keyDim, valueDim] before the first token. Default: zeros
  * @returns [tokens, valueHeads, valueDim], and the state after the last token
  */
 export function deltaNet(

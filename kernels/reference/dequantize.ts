@@ -1,4 +1,4 @@
-/** The file encodings of weights, both ways. */
+/** Decodes and encodes weight types of model files. */
 import { quantizers, type QuantizedType } from '../quantize/index.ts';
 import { mlcQ3F16, mlcQ4F32, q4_0, q4_1, q5_0, q5_1, q8_0 } from './codecs/blocks-of-32.ts';
 import type { Codec } from './codecs/codec.ts';
@@ -30,12 +30,12 @@ const codecs = {
 } as const satisfies Record<string, Codec>;
 
 export type WeightType = keyof typeof codecs;
-/** What `quantize` can write. */
+/** Types that `quantize` supports. */
 export type EncodableType = 'F32' | 'F16' | 'BF16' | QuantizedType;
 
 /**
- * @param bytes the encoding as the file stores it, of any alignment
- * @param elements a multiple of the type's block
+ * @param bytes encoded data as in the file, with any alignment
+ * @param elements number of elements, a multiple of the block size of the type
  * @returns [elements]
  */
 export function dequantize(type: WeightType, bytes: Uint8Array, elements: number): Float32Array<ArrayBuffer> {
@@ -49,7 +49,10 @@ export function dequantize(type: WeightType, bytes: Uint8Array, elements: number
   return out;
 }
 
-/** The same of a matrix whose rows begin a block each, and may end within one. @returns [rows, columns] */
+/**
+ * Decodes a matrix in which every row begins a new block; the last block of a row can be partial.
+ * @returns [rows, columns]
+ */
 export function dequantizeRows(
   type: WeightType,
   bytes: Uint8Array,
@@ -66,7 +69,7 @@ export function dequantizeRows(
   return out;
 }
 
-/** Encodes to nearest, bit for bit as llama.cpp's reference quantiser does. */
+/** Encodes values, bit-identical to llama.cpp's reference quantizer. */
 export function quantize(type: EncodableType, values: Float32Array): Uint8Array<ArrayBuffer> {
   switch (type) {
     case 'F32':

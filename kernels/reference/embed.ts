@@ -2,8 +2,8 @@ import { gatherRows } from './gather-rows.ts';
 import type { Values } from './vectors.ts';
 
 /**
- * Each token's row of the embedding table.
- * @param table [vocab, width], dequantised
+ * Selects each token's row of the embedding table.
+ * @param table [vocab, width], dequantized
  * @returns [tokens.length, width]
  */
 export function embed(tokens: ArrayLike<number>, table: Values, width: number): Float64Array {

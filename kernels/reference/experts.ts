@@ -3,13 +3,13 @@ import { expectLength, type Values } from './vectors.ts';
 export interface RouteShape {
   readonly tokens: number;
   readonly experts: number;
-  /** Of a token. */
+  /** Experts of each token. */
   readonly used: number;
 }
 
 /**
- * The experts of each token with the largest logits, the best first, of equals the first; NaN is less than all else.
- * Their shares are a softmax over all experts, or over the chosen ones, times `scale`; NaN where any logit is.
+ * Selects the experts with the largest logits for each token, in descending order; ties by the lowest index, NaN last.
+ * Their shares are a softmax over all experts or over the selected ones, times `scale`; NaN if any logit is NaN.
  * @param logits [tokens, experts]
  * @returns [tokens, used] each
  */
@@ -42,7 +42,7 @@ export function route(
   return { chosen, shares };
 }
 
-/** What a gate does to the other half: x * sigmoid(x), or OpenAI's clamped and shifted form of it. */
+/** Gate activation: silu, or OpenAI's clamped and shifted variant. */
 export type ExpertActivation = 'silu' | 'swiglu_oai';
 
 export function expertActivation(gate: number, up: number, activation: ExpertActivation): number {
@@ -55,8 +55,8 @@ export function expertActivation(gate: number, up: number, activation: ExpertAct
 /**
  * out[pair, n] = sum over k of weight[expert of pair, n, k] * x[row of pair, k] (+ bias[expert of pair, n])
  * @param x [tokens, inputs], or [pairs, inputs] with `paired`
- * @param weight [experts, outputs, inputs], dequantised; bias [experts, outputs]
- * @param chosen experts of the pairs, `used` a token
+ * @param weight [experts, outputs, inputs], dequantized; bias [experts, outputs]
+ * @param selected experts of the pairs, `used` for each token
  * @returns [pairs, outputs]
  */
 export function expertMatmul(
@@ -80,7 +80,7 @@ export function expertMatmul(
 }
 
 /**
- * hidden[t] + the sum of what its experts give, each times its share.
+ * hidden[t] + the weighted sum of the outputs of its experts.
  * @param x [pairs, width]
  * @param shares [pairs]
  */

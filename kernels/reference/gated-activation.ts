@@ -1,10 +1,10 @@
 import { expectLength, type Values } from './vectors.ts';
 
-/** By name, so that an architecture adds its own in one line. */
+/** Activation functions by name. */
 export const activations = {
   /** x * sigmoid(x) */
   silu: (x: number) => x / (1 + Math.exp(-x)),
-  /** GELU by the tanh approximation (GGUF models that say "gelu"). */
+  /** GELU, tanh approximation (`gelu` in GGUF models). */
   gelu_tanh: (x: number) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
 } as const satisfies Record<string, (x: number) => number>;
 

@@ -3,7 +3,7 @@ import { rmsNorm } from './rms-norm.ts';
 import { expectLength, type Values } from './vectors.ts';
 
 /**
- * The RMS norm of each row, times silu(gate).
+ * RMS norm of each row, multiplied by silu(gate).
  * @param x [rows, cols], like gate
  * @param weight [cols]
  */
@@ -17,7 +17,7 @@ export function gatedNorm(
   return rmsNorm(x, weight, shape).map((value, i) => value * activations.silu(gate[i]!));
 }
 
-/** x * sigmoid(gate), of the same shape. */
+/** x * sigmoid(gate); both have the same shape. */
 export function sigmoidGate(x: Values, gate: Values): Float64Array {
   expectLength('sigmoidGate gate', gate, x.length);
   return Float64Array.from(x, (value, i) => value / (1 + Math.exp(-gate[i]!)));

@@ -5,7 +5,7 @@ export function gelu(x: Values): Float64Array {
   return Float64Array.from(x, (value) => 0.5 * value * (1 + erf(value / Math.SQRT2)));
 }
 
-/** By its Maclaurin series where that converges well, and by the continued fraction of erfc where it does not. */
+/** Error function: Maclaurin series for small arguments, continued fraction of erfc for large ones. */
 function erf(x: number): number {
   const size = Math.abs(x);
   if (size < 3) {

@@ -10,13 +10,13 @@ function roundHalfEven(x: number): number {
   return below % 2 === 0 ? below : below + 1;
 }
 
-/** IEEE binary16 bits of a number; beyond 65504 + half a step is infinity, NaN is quiet. */
+/** IEEE binary16 bits of a number. From 65520 on, the result is infinity; NaN becomes a quiet NaN. */
 export function f16FromNumber(value: number): number {
   if (Number.isNaN(value)) return 0x7e00;
   const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
   const magnitude = Math.abs(value);
   if (magnitude >= 65520) return sign | 0x7c00;
-  // Subnormals count steps of 2^-24; 1024 of them carry into the least normal number by themselves.
+  // Subnormals are multiples of 2^-24. Rounding up to 1024 gives the smallest normal number.
   if (magnitude < 2 ** -14) return sign | roundHalfEven(magnitude * 2 ** 24);
   scratch.setFloat64(0, magnitude);
   const exponent = ((scratch.getUint16(0) >> 4) & 0x7ff) - 1023;
@@ -24,7 +24,7 @@ export function f16FromNumber(value: number): number {
   return sign | (((exponent + 15) << 10) + (significand - 1024));
 }
 
-/** The number that binary16 bits stand for. */
+/** Number from binary16 bits. */
 export function numberFromF16(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;
@@ -34,7 +34,7 @@ export function numberFromF16(bits: number): number {
   return sign * (1024 + fraction) * 2 ** (exponent - 25);
 }
 
-/** bfloat16 bits of a number, by way of float32. */
+/** bfloat16 bits of a number, rounded from float32. */
 export function bf16FromNumber(value: number): number {
   if (Number.isNaN(value)) return 0x7fc0;
   scratch.setFloat32(0, value);
@@ -42,13 +42,13 @@ export function bf16FromNumber(value: number): number {
   return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
 }
 
-/** The number that bfloat16 bits stand for. */
+/** Number from bfloat16 bits. */
 export function numberFromBf16(bits: number): number {
   scratch.setUint32(0, (bits << 16) >>> 0);
   return scratch.getFloat32(0);
 }
 
-/** The nearest number that binary16 can hold. */
+/** Rounds to the nearest binary16 number. */
 export function roundToF16(value: number): number {
   return numberFromF16(f16FromNumber(value));
 }

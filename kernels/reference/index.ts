@@ -1,4 +1,4 @@
-/** The CPU oracle: every op from its definition, accumulated in float64. */
+/** CPU oracle: reference implementations of all ops, accumulated in float64. */
 export { type AttentionShape, attention } from './attention.ts';
 export { dequantize, dequantizeRows, type EncodableType, quantize, type WeightType } from './dequantize.ts';
 export { type DeltaShape, deltaNet } from './delta-net.ts';

@@ -2,10 +2,10 @@ import { roundToF16 } from './half.ts';
 import { expectLength, type Values } from './vectors.ts';
 
 /**
- * A copy of the cache where row slots[t] holds rows[t]; the last one wins when a slot comes twice.
+ * Copies the cache and writes rows[t] to row slots[t]. If a slot occurs twice, the last row wins.
  * @param cache [any, width], width = kvHeads * headDim
  * @param rows [slots.length, width]
- * @param stored what the cache's elements can hold
+ * @param stored element type of the cache
  */
 export function kvWrite(
   cache: Values,
@@ -20,7 +20,7 @@ export function kvWrite(
   for (let t = 0; t < slots.length; t++) {
     const slot = slots[t]!;
     if (!Number.isInteger(slot) || slot < 0 || (slot + 1) * width > cache.length) {
-      throw new RangeError(`slot ${slot} is outside of the cache's ${cache.length / width} slots`);
+      throw new RangeError(`kvWrite: expected slot indices below ${cache.length / width}, got ${slot}`);
     }
     for (let c = 0; c < width; c++) out[slot * width + c] = round(rows[t * width + c]!);
   }

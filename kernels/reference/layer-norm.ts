@@ -1,9 +1,9 @@
 import { expectLength, type Values } from './vectors.ts';
 
 /**
- * out[r,c] = (x[r,c] - mean) / sqrt(mean over c of (x[r,c] - mean)^2 + eps) * gain[c] + bias[c]
+ * out[r,c] = (x[r,c] - mean) / sqrt(mean over c of (x[r,c] - mean)^2 + eps) * weight[c] + bias[c]
  * @param x [rows, cols]
- * @param gain and bias [cols]
+ * @param weight and bias [cols]
  * @returns [rows, cols]
  */
 export function layerNorm(

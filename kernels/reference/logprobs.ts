@@ -2,10 +2,10 @@ import { logSumExp } from './softmax.ts';
 import type { Values } from './vectors.ts';
 
 /**
- * Natural log probabilities.
+ * Log probabilities (natural logarithm) of a token and of the top tokens.
  * @param logits [vocab]
- * @param token whose own is wanted
- * @param likeliest how many others: the likeliest first, of equal ones the lowest token
+ * @param token the sampled token
+ * @param topCount number of top tokens, in descending order; ties by the lowest token id
  */
 export function logprobs(
   logits: Values,

@@ -1,7 +1,7 @@
 import { expectLength, type Values } from './vectors.ts';
 
 export interface MatmulShape {
-  /** Rows of x: tokens. */
+  /** Rows of x. */
   tokens: number;
   /** Columns of x and of the weight. */
   inputs: number;
@@ -12,8 +12,8 @@ export interface MatmulShape {
 /**
  * out[t,n] = (sum over k of x[t,k] * weight[n,k] (+ bias[n])) (* scale) (+ residual[t,n])
  * @param x [tokens, inputs]
- * @param weight [outputs, inputs], dequantised
- * @param added bias [outputs]; residual [tokens, outputs]
+ * @param weight [outputs, inputs], dequantized
+ * @param terms bias [outputs]; residual [tokens, outputs]
  * @returns [tokens, outputs]
  */
 export function matmul(

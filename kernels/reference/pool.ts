@@ -1,8 +1,8 @@
 import { expectLength, type Values } from './vectors.ts';
 
 /**
- * One row of each sequence: the mean of its rows, the first, or the last.
- * @param x [sum of lengths, width], the sequences one after the other
+ * Pools each sequence to one row: the mean of its rows, the first, or the last.
+ * @param x [sum of lengths, width], concatenated sequences
  * @returns [lengths.length, width]
  */
 export function pool(

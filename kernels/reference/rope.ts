@@ -1,21 +1,23 @@
 import { expectLength, type Values } from './vectors.ts';
 
 export interface Rope {
-  /** Which elements turn together: (2i, 2i+1), or (i, i + rotaryDim/2). GGUF stores llama for the first, qwen for the second. */
+  /**
+   * Which elements form a pair: (2i, 2i+1), or (i, i + rotaryDim/2). In GGUF, llama uses the first, qwen the second.
+   */
   style: 'interleaved' | 'neox';
-  /** The frequency base, 10000 or larger. */
+  /** Frequency base, at least 10000. */
   theta: number;
-  /** Even. Elements from here to headDim pass unchanged. */
+  /** Number of rotated elements, even. The others are unchanged. */
   rotaryDim: number;
-  /** Positions are divided by it (linear context extension); 1 is off. */
+  /** Positions are divided by it (linear context extension). Default: 1. */
   linearFactor?: number;
-  /** [rotaryDim / 2]: each frequency is divided by its factor (GGUF `rope_freqs.weight`). */
+  /** [rotaryDim / 2]: divisors of the frequencies (GGUF `rope_freqs.weight`). */
   freqFactors?: Values | undefined;
-  /** Of cosine and sine; 1 but for YaRN and LongRoPE. */
+  /** Factor of cosine and sine for YaRN and LongRoPE. Default: 1. */
   magnitude?: number;
 }
 
-/** Radians a position for every pair, [rotaryDim / 2]. */
+/** Radians per position for every pair: [rotaryDim / 2]. */
 export function ropeFrequencies(rope: Rope): Float64Array {
   const { theta, rotaryDim, linearFactor = 1, freqFactors } = rope;
   if (freqFactors !== undefined) expectLength('rope freqFactors', freqFactors, rotaryDim / 2);
@@ -26,7 +28,7 @@ export function ropeFrequencies(rope: Rope): Float64Array {
 }
 
 /**
- * Turns each pair of every head by position * frequency.
+ * Rotates each pair of every head by position * frequency.
  * @param x [tokens, heads, headDim]
  * @param positions [tokens]
  * @returns [tokens, heads, headDim]
@@ -41,7 +43,7 @@ export function applyRope(
   const { style, rotaryDim, magnitude = 1 } = rope;
   expectLength('rope x', x, positions.length * heads * headDim);
   if (rotaryDim % 2 !== 0 || rotaryDim > headDim) {
-    throw new RangeError(`rotaryDim ${rotaryDim} is not even or more than headDim ${headDim}`);
+    throw new RangeError(`rotaryDim: expected an even number up to headDim ${headDim}, got ${rotaryDim}`);
   }
   const frequencies = ropeFrequencies(rope);
   const half = rotaryDim / 2;
@@ -65,8 +67,8 @@ export function applyRope(
 }
 
 /**
- * The frequency factors of Llama 3's context extension: short waves stay, waves longer than
- * originalContext / lowFreqFactor are stretched by `factor`, between the two a blend.
+ * Frequency factors of Llama 3's context extension: high frequencies are unchanged, wavelengths longer than
+ * originalContext / lowFreqFactor are scaled by `factor`, and values in between are interpolated.
  * @returns [rotaryDim / 2]
  */
 export function llama3FreqFactors(options: {

@@ -1,13 +1,12 @@
 /**
- * The definition of our sampler, in this order:
- * logit bias, repetition penalty, presence and frequency penalty; greedy ends here at temperature 0;
- * temperature, top_k, top_p on what is left (renormalised), min_p; then one token by Gumbel-max.
- * Equal logits count as ordered by token id, lowest first.
+ * Definition of the sampler, in this order: logit bias, repetition penalty, presence and frequency penalty; at
+ * temperature 0, the greedy token; temperature, top_k, top_p over the remaining tokens (renormalized), min_p; then one
+ * token by the Gumbel-max trick. Equal logits are ordered by token id, lowest first.
  */
 import { argmax, softmax } from './softmax.ts';
 import type { Values } from './vectors.ts';
 
-/** The members of a request that shape the choice; see `Sampling` of the engine for their ranges. */
+/** Sampling parameters of a request; see `Sampling` in the engine for their ranges. */
 export interface SamplingRule {
   temperature: number;
   topK: number;
@@ -19,14 +18,14 @@ export interface SamplingRule {
   logitBias: ReadonlyMap<number, number>;
 }
 
-/** Token ids so far. */
+/** Tokens of the sequence so far. */
 export interface SamplingHistory {
   prompt: readonly number[];
   answer: readonly number[];
 }
 
 /**
- * Bias and penalties.
+ * Applies bias and penalties.
  * @param logits [vocab]
  * @returns [vocab]
  */
@@ -50,8 +49,8 @@ export function penalizedLogits(
 }
 
 /**
- * logit / temperature of the tokens that may be chosen, -Infinity for the others.
- * At temperature 0 only the greedy choice is kept, as 0.
+ * logit / temperature of the tokens that remain after filtering, -Infinity for the others. At temperature 0, only the
+ * greedy token remains, with 0.
  * @param logits [vocab]
  * @returns [vocab]
  */
@@ -70,13 +69,13 @@ export function filteredLogits(
   const order = Array.from(scaled.keys()).sort((a, b) => scaled[b]! - scaled[a]! || a - b);
   let kept = sampling.topK > 0 ? order.slice(0, sampling.topK) : order;
   if (sampling.topP < 1) kept = nucleus(kept, scaled, sampling.topP);
-  // prob >= minP * greatest prob, said in logits.
+  // probability >= minP * largest probability, expressed in logits.
   const least = sampling.minP > 0 ? scaled[kept[0]!]! + Math.log(sampling.minP) : -Infinity;
   for (const token of kept) if (scaled[token]! >= least) out[token] = scaled[token]!;
   return out;
 }
 
-/** The shortest head of `tokens` (most likely first) whose mass among them reaches p; at least one. */
+/** Shortest prefix of `tokens` (most likely first) whose probability mass reaches p; at least one token. */
 function nucleus(tokens: number[], scaled: Float64Array, p: number): number[] {
   const probabilities = softmax(Float64Array.from(tokens, (token) => scaled[token]!));
   let mass = 0;
@@ -88,7 +87,7 @@ function nucleus(tokens: number[], scaled: Float64Array, p: number): number[] {
 }
 
 /**
- * The probability of every token.
+ * Probability of every token after filtering.
  * @param logits [vocab]
  * @returns [vocab], sums to 1
  */
@@ -100,7 +99,7 @@ export function filteredDistribution(
   return softmax(filteredLogits(logits, sampling, history));
 }
 
-/** A bijective mix of 32 bits. */
+/** Bijective 32-bit hash. */
 function mix(bits: number): number {
   let v = bits;
   v ^= v >>> 16;
@@ -111,21 +110,21 @@ function mix(bits: number): number {
   return v >>> 0;
 }
 
-/** The 32 random bits of one token at one position. All arithmetic is u32, wrapping. */
+/** 32 random bits for a token at a position. All arithmetic is wrapping u32. */
 export function noiseBits(seed: number, position: number, token: number): number {
   return mix(mix(seed ^ Math.imul(position, 0x9e3779b9)) ^ Math.imul(token, 0x85ebca6b));
 }
 
-/** Standard Gumbel noise from the upper 23 of the random bits (f32 holds v and 1 - v exactly); -2.8 to 16.7. */
+/** Standard Gumbel noise from the upper 23 random bits (f32 represents v and 1 - v exactly); from -2.8 to 16.7. */
 export function gumbel(seed: number, position: number, token: number): number {
   const v = ((noiseBits(seed, position, token) >>> 9) + 0.5) * 2 ** -23;
   return -Math.log(-Math.log1p(-v));
 }
 
 /**
- * Draws a token: the argmax of filtered logit + Gumbel noise has exactly the filtered distribution.
+ * Samples a token: the argmax of filtered logits plus Gumbel noise has exactly the filtered distribution.
  * @param logits [vocab]
- * @param draw seed, 32-bit; position of the drawn token in the sequence (prompt included)
+ * @param draw 32-bit seed, and position of the sampled token in the sequence (including the prompt)
  */
 export function sampleToken(
   logits: Values,

@@ -7,8 +7,8 @@ interface ConvShape {
 }
 
 /**
- * out[t,c] = bias[c] + sum over j < kernel of weight[c,kernel-1-j] * u[t-j,c]; what is before the first token comes from
- * `past`, and is zero without it.
+ * out[t,c] = bias[c] + sum over j < kernel of weight[c,kernel-1-j] * u[t-j,c]. Inputs before the first token come from
+ * `past`; default: zeros.
  * @param u [tokens, channels]
  * @param weight [channels, kernel]
  * @param past [kernel - 1, channels], oldest first

@@ -1,6 +1,6 @@
 import type { Values } from './vectors.ts';
 
-/** The lowest index of the greatest value. */
+/** Lowest index of the largest value. */
 export function argmax(values: Values): number {
   let best = 0;
   for (let i = 1; i < values.length; i++) if (values[i]! > values[best]!) best = i;

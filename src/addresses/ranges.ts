@@ -1,6 +1,6 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
-/** What no name on the internet should lead to: the IANA registries of special-purpose addresses. */
+/** Special-purpose IPv4 addresses (IANA registry), to which no public name should resolve. */
 const special = new BlockList();
 const ranges4 = [
   ['0.0.0.0', 8], // this network
@@ -21,11 +21,11 @@ const ranges4 = [
   ['203.0.113.0', 24],
   ['224.0.0.0', 4],
   ['240.0.0.0', 4],
-  ['168.63.129.16', 32], // a cloud's own host agent, on a public address
+  ['168.63.129.16', 32], // host agent of a cloud provider, on a public address
 ] as const;
 for (const [address, bits] of ranges4) special.addSubnet(address, bits, 'ipv4');
 
-/** Of IPv6 only what is given out to the public counts, without the parts of it that lead elsewhere. */
+/** Global unicast IPv6 addresses; `special6` contains its special-purpose parts. */
 const global6 = new BlockList();
 global6.addSubnet('2000::', 3, 'ipv6');
 const special6 = new BlockList();
@@ -38,10 +38,10 @@ const ranges6 = [
 ] as const;
 for (const [address, bits] of ranges6) special6.addSubnet(address, bits, 'ipv6');
 
-/** Whether an address belongs to the public internet. IPv4 addresses written as IPv6 ones (mapped, NAT64) do not. */
+/** Whether an address is on the public internet. False for IPv4 addresses in IPv6 form (mapped, NAT64). */
 export function isPublic(address: string): boolean {
   if (isIPv4(address)) return !special.check(address, 'ipv4');
-  // A zone (`%eth0`) is of link-local addresses only.
+  // Only link-local addresses have a zone (`%eth0`).
   if (!isIPv6(address) || address.includes('%')) return false;
   return global6.check(address, 'ipv6') && !special6.check(address, 'ipv6');
 }
@@ -61,14 +61,14 @@ private4.addSubnet('127.0.0.0', 8, 'ipv4');
 const private6 = new BlockList();
 private6.addSubnet('fc00::', 7, 'ipv6');
 private6.addAddress('::1', 'ipv6');
-/** Metadata services that clouds put among private addresses; those of IPv4 are link-local and so not private. */
+/** Cloud metadata services in the private IPv6 range. Those of IPv4 are link-local, which is not private. */
 const metadata6 = new BlockList();
 metadata6.addAddress('fd00:ec2::254', 'ipv6');
 metadata6.addAddress('fd20:ce::254', 'ipv6');
 
 /**
- * Whether an address is this machine's or that of a private network, as people number theirs. Not link-local ones, not
- * those of carriers, no metadata service, and no IPv4 address written as an IPv6 one.
+ * Whether an address is a loopback or private-network address (RFC 1918, unique local). False for link-local and
+ * carrier-grade NAT addresses, metadata services, and IPv4 addresses in IPv6 form.
  */
 export function isPrivate(address: string): boolean {
   if (isIPv4(address)) return private4.check(address, 'ipv4');

@@ -5,11 +5,11 @@ export interface Address {
   readonly address: string;
   readonly family: number;
 }
-/** Every address of a name. */
+/** Resolves a name to all its addresses. */
 export type Resolve = (host: string) => Promise<readonly Address[]>;
 export const systemResolve: Resolve = (host) => lookup(host, { all: true, verbatim: true });
 
-/** Hands addresses that are known already to whoever connects, in the shape that it asks for. */
+/** Implements a `lookup` function with addresses that are already resolved. */
 export function answerLookup(
   addresses: readonly Address[],
   options: Parameters<LookupFunction>[1],

@@ -12,7 +12,7 @@ code, pre { font: 14px/1.45 ui-monospace, monospace; } pre { background: var(--s
 table { border-collapse: collapse; width: 100%; } td, th { text-align: left; vertical-align: top; padding: .25rem .5rem; border-bottom: 1px solid var(--line); }
 `;
 
-/** No script, nothing from elsewhere: the page works offline and can load nothing. */
+/** Content security policy: the page has no scripts and loads no resources, so it works offline. */
 const policy = [
   "default-src 'none'",
   `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`,
@@ -21,7 +21,7 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** The OpenAPI document as a page for people. @param source path of the document */
+/** Renders an OpenAPI document as an HTML page. @param source path of the document */
 export function docsPage(
   document: Json,
   source: string,
@@ -34,7 +34,7 @@ export function docsPage(
     '<meta name="viewport" content="width=device-width, initial-scale=1">',
     `<title>${escape(info['title'])} API</title><style>${style}</style></head><body>`,
     `<h1>${escape(info['title'])} ${escape(info['version'])}</h1><p>${escape(info['description'] ?? '')}`,
-    ` The same as data: <a href="${escape(source)}">${escape(source)}</a>.</p>`,
+    ` OpenAPI document: <a href="${escape(source)}">${escape(source)}</a>.</p>`,
     ...tags.map((tag) => tagSection(tag, document['paths'] as Json)),
     '<h2 id="schemas">Schemas</h2>',
     ...Object.entries(schemas).map(([name, schema]) => schemaSection(name, schema as Json)),
@@ -54,7 +54,7 @@ export function docsPage(
 function tagSection(tag: Json, paths: Json): string {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods as Json)
-      // A document without tags is one section.
+      // A document without tags has one section.
       .filter(([, operation]) => {
         const { tags } = operation as { tags?: readonly unknown[] };
         return tags === undefined || tags.includes(tag['name']);
@@ -93,7 +93,7 @@ function contentLinks(content: unknown): string {
     .join('<br>');
 }
 
-/** The members of a schema without a name; a schema without members is described by its type. */
+/** JSON of an unnamed schema with members; empty for other schemas. */
 const inlineSchema = (schema: Json | undefined): string =>
   schema?.['properties'] ? `<pre>${escape(JSON.stringify(schema, null, 2))}</pre>` : '';
 

@@ -4,9 +4,9 @@ interface Violation {
   readonly message: string;
 }
 
-/** The host cannot be asked, or it refused. Exit code 3. */
+/** The host is unreachable, or it rejected a request. Exit code 3. */
 export class HostError extends Error {
-  /** `unreachable`, `not_a_host`, or the code of the host's own refusal. */
+  /** `unreachable`, `not_a_host`, or the error code of the host. */
   readonly code: string;
   readonly status: number | undefined;
   readonly violations: readonly Violation[];
@@ -19,7 +19,7 @@ export class HostError extends Error {
     this.violations = violations;
   }
 
-  /** It may answer later without anybody changing the request. */
+  /** Whether the same request can succeed later. */
   get passing(): boolean {
     return this.code === 'unreachable' || this.code === 'not_a_host' || this.status === 503;
   }

@@ -5,18 +5,18 @@ import { systemCode } from '../util/system-code.ts';
 import { HostError } from './errors.ts';
 
 export interface HostAddress {
-  /** Without a slash at its end. */
+  /** Base URL without a trailing slash. */
   readonly url: string;
   readonly token?: string | undefined;
 }
 
-/** What a tool adds to a refusal: how to do better. */
+/** Advice that a tool adds to error messages. */
 export interface HostHints {
-  /** After a 401 or 403. */
+  /** For 401 and 403. */
   readonly token: string;
-  /** Where nobody listens. */
+  /** When the connection is refused. */
   readonly start: string;
-  /** What a 503 means there. */
+  /** Message for a 503. */
   readonly unavailable: (code: string, message: string) => string;
 }
 
@@ -25,16 +25,16 @@ export interface Exchange {
   readonly path: string;
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
-  /** It answers at once, as GET and DELETE always do; a gate or a bench may take as long as it needs. */
+  /** Whether to apply the response timeout. Default: true for GET and DELETE. A gate or bench has no timeout. */
   readonly prompt?: boolean;
 }
 
-/** For what answers at once. */
+/** Response timeout. */
 const promptMs = 30_000;
 
 /**
- * Asks the host once and answers with the text of a success. Not `fetch`: that gives up on answers that take minutes.
- * Throws `HostError`; the signal's reason when it aborts.
+ * Sends one request to the host and returns the response text. Does not use `fetch`, which times out on responses that
+ * take minutes. Throws `HostError`, or the abort reason of the signal.
  */
 export async function exchange(host: HostAddress, hints: HostHints, asked: Exchange): Promise<string> {
   const { status, type, text } = await send(host, hints, asked);
@@ -44,7 +44,7 @@ export async function exchange(host: HostAddress, hints: HostHints, asked: Excha
     const what = status < 300 || status >= 400 ? type.split(';')[0] || 'no content type' : 'a redirect';
     throw new HostError(
       'not_a_host',
-      `what answers at ${host.url} is no lathe host: ${asked.method} ${asked.path} gave ${status} (${what})`,
+      `the server at ${host.url} is not a lathe host: ${asked.method} ${asked.path} returned ${status} (${what})`,
       status,
     );
   }
@@ -99,7 +99,7 @@ interface Refusal {
   readonly violations: readonly { path: string; message: string }[];
 }
 
-/** The host's envelope `{error: {code, message, violations?}}`, or nothing when it is something else. */
+/** Parses the error body `{error: {code, message, violations?}}`; undefined for other texts. */
 function readRefusal(text: string): Refusal | undefined {
   try {
     const { error } = JSON.parse(text) as { error?: Partial<Refusal> };
@@ -118,8 +118,9 @@ function explain(status: number, { code, message }: Refusal, { token, unavailabl
 
 function unreachable(url: string, error: unknown, { start }: HostHints): string {
   const code = systemCode(error);
-  if (code === 'ECONNREFUSED') return `no host listens at ${url}; ${start}`;
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `there is no such machine: ${url}; ${start}`;
+  if (code === 'ECONNREFUSED') return `no host is listening at ${url}; ${start}`;
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return `the host name of ${url} cannot be resolved; ${start}`;
   if (code === 'ECONNRESET' || code === 'EPIPE') return `the host at ${url} closed the connection`;
   return `the host at ${url} cannot be reached: ${errorMessage(error)}`;
 }

@@ -6,5 +6,5 @@ export const labTable = { flags: flagTable, commands: commandTable, shared: shar
 export type Flags = FlagsOf<typeof labTable>;
 export type Invocation = InvocationOf<typeof labTable>;
 
-/** Reads a command line. Throws `UsageError` with every fault. */
+/** Parses the command line. Throws `UsageError` with all errors. */
 export const parseLabArguments = (args: readonly string[]): Invocation => parseArguments(labTable, args);

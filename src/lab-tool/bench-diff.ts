@@ -11,7 +11,7 @@ interface FigurePair {
   readonly unit: 'tokens/s' | 'ms' | 'times';
   readonly a: number | null;
   readonly b: number | null;
-  /** b by a. */
+  /** b / a. */
   readonly ratio: number | null;
 }
 
@@ -19,7 +19,7 @@ export interface BenchDiff {
   readonly kind: 'benches';
   readonly verdicts: { readonly a: BenchResult['verdict']; readonly b: BenchResult['verdict'] };
   readonly figures: readonly FigurePair[];
-  /** What makes the two hard to compare. */
+  /** Differences between the fingerprints, which limit the comparison. */
   readonly differences: readonly string[];
 }
 
@@ -36,16 +36,16 @@ function figuresOf(result: BenchResult): Figures {
   add('decode, bound', 'tokens/s', result.bound.decode_tps);
   add('prefill, built-in', 'tokens/s', result.baseline.prefill_tps);
   add('prefill, bound', 'tokens/s', result.bound.prefill_tps);
-  add('prefill, bound by built-in', 'times', result.prefill?.ratio);
+  add('prefill, bound / built-in', 'times', result.prefill?.ratio);
   for (const each of result.decode ?? []) {
     add(`decode at ${each.context}, bound`, 'tokens/s', each.bound_tps);
-    add(`decode at ${each.context}, bound by built-in`, 'times', each.ratio);
+    add(`decode at ${each.context}, bound / built-in`, 'times', each.ratio);
   }
   for (const each of result.components) add(each.id, 'ms', each.gpu_ms);
   return figures;
 }
 
-/** The figures of two benches side by side. */
+/** Compares the figures of two bench results. */
 export function diffBenches(a: BenchResult, b: BenchResult): BenchDiff {
   const [left, right] = [figuresOf(a), figuresOf(b)];
   const names = [...new Set([...left.keys(), ...right.keys()])];
@@ -67,7 +67,7 @@ export function diffBenches(a: BenchResult, b: BenchResult): BenchDiff {
   return { kind: 'benches', verdicts: { a: a.verdict, b: b.verdict }, figures, differences };
 }
 
-/** Alike layers as one, as `bench` shows them: their times add up. */
+/** Groups the same component of all layers in one row with the total time, as `bench` does. */
 function alikeLayersOf(times: readonly FigurePair[]): FigurePair[] {
   const groups = groupByLayer(
     times.map((pair) => ({ ...pair, id: pair.figure })),
@@ -92,7 +92,7 @@ export function benchDiffLines(diff: BenchDiff, names: readonly [string, string]
   );
   const shown = [...figures.filter(({ unit }) => unit !== 'ms'), ...times.slice(0, shownComponents)];
   const rows = shown.map(({ figure, unit, a, b, ratio: by }): TableCell[] => {
-    // Of times less is better, of everything else more.
+    // For times, less is better; for the other figures, more.
     const gain = by === null ? 0 : unit === 'ms' ? 1 - by : by - 1;
     return [
       figure,
@@ -111,7 +111,7 @@ export function benchDiffLines(diff: BenchDiff, names: readonly [string, string]
   ] as const;
   return [
     `A ${printable(names[0])} (${verdictText(diff.verdicts.a)})  B ${printable(names[1])} (${verdictText(diff.verdicts.b)})`,
-    ...diff.differences.map((line) => paint('warn', `! another ${printable(line)}`)),
+    ...diff.differences.map((line) => paint('warn', `! different ${printable(line)}`)),
     '',
     ...table(columns, rows, look),
     ...(times.length > shownComponents

@@ -18,29 +18,29 @@ const shownComponents = 12;
 
 export const verdictText = (verdict: Verdict): string => verdict.replace('_', ' ');
 
-/** The verdict of one comparison in a sentence. */
+/** One sentence with the verdict of a comparison. */
 export function verdictSentence(what: string, { ratio: value, ci95, control, verdict }: Compared): string {
   const by = change(Math.abs(value - 1)).slice(1);
   const interval = `95% interval ${change(ci95.low - 1)} to ${change(ci95.high - 1)}`;
-  const noise = `the built-ins against themselves ${change(control.ratio - 1)}`;
+  const noise = `built-in kernels compared with themselves ${change(control.ratio - 1)}`;
   switch (verdict) {
     case 'faster':
       return `${what} is ${by} faster with the bound kernels (${interval}; ${noise}).`;
     case 'slower':
       return `${what} is ${by} slower with the bound kernels (${interval}; ${noise}).`;
     case 'suspect':
-      return `${what} seems ${by} faster, which is more than this adapter can do: do not trust it (${interval}; ${noise}).`;
+      return `${what} appears ${by} faster, but outputs differ or the adapter cannot be that fast: do not rely on it (${interval}; ${noise}).`;
     default: {
       const clear = ci95.low > 1 || ci95.high < 1;
       const why = clear
-        ? 'no difference beyond what the built-ins differ from themselves'
-        : 'no difference that could be told from noise';
+        ? 'no difference beyond the noise of the built-in kernels'
+        : 'no difference distinguishable from noise';
       return `${what}: ${why} (${interval}; ${noise}).`;
     }
   }
 }
 
-/** Short enough for one line of a screen. */
+/** One line for the screen. */
 export function benchSummary(result: BenchResult, { paint }: Look): string {
   const {
     delta,
@@ -105,10 +105,10 @@ export function benchLines(result: BenchResult, look: Look): string[] {
 
 const nothingBound = ({ components }: BenchResult): string[] =>
   components.length > 0 && components.every(isBuiltin)
-    ? ['no kernel is bound: the built-ins were measured against themselves']
+    ? ['no kernel is bound: the built-in kernels were compared with themselves']
     : [];
 
-/** What took longest on the GPU, with how near it is to what the adapter can do. */
+/** The components with the longest GPU times, with their fraction of the adapter's peaks. */
 function componentLines({ components, peaks }: BenchResult, look: Look): string[] {
   if (components.length === 0) return [];
   const groups = groupByLayer(components, (each) => each.kernel)
@@ -125,7 +125,7 @@ function componentLines({ components, peaks }: BenchResult, look: Look): string[
       short(each.gflops),
       percent(each.peak_fraction),
     ]);
-  // A kernel's components differ in their figures, not in what is wrong: the slowest one speaks for all.
+  // One hint for each kernel: that of its slowest component.
   const hints = new Map(
     components
       .filter((each) => !isBuiltin(each) && each.hint !== '')
@@ -155,7 +155,7 @@ function componentLines({ components, peaks }: BenchResult, look: Look): string[
 
 const isBuiltin = ({ kernel }: { readonly kernel: string }): boolean => kernel.startsWith('builtin:');
 
-/** Times add up; rates are those of the whole time. */
+/** Totals of a group: times are added, rates are averaged over time. */
 function together(items: readonly Component[]) {
   const total = (of: (item: Component) => number) => items.reduce((sum, item) => sum + of(item), 0);
   const gpu_ms = total((item) => item.gpu_ms);

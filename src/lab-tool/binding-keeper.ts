@@ -2,10 +2,10 @@ import type { BindRequest } from '../lab/types.ts';
 import { errorMessage } from '../util/error-message.ts';
 import type { LabClient } from './client.ts';
 
-/** Binds for a while: what ran before is put back at the end. */
+/** Binds kernels temporarily, and restores the previous bindings at the end. */
 export class BindingKeeper {
   readonly #client: LabClient;
-  /** Components by registered kernel, before our first binding. */
+  /** Components of each registered kernel before the first binding of this tool. */
   #before: ReadonlyMap<string, ReadonlySet<string>> | undefined;
 
   constructor(client: LabClient) {
@@ -16,7 +16,7 @@ export class BindingKeeper {
     if (this.#before === undefined) {
       const { nodes } = await this.#client.graph(signal);
       const before = new Map<string, Set<string>>();
-      // A kernel of a span is bound to the span, not to the nodes in it.
+      // `component` is the span for a fused kernel, so the kernel is restored on the span.
       for (const { component, kernel } of nodes)
         if (!kernel.startsWith('builtin:'))
           before.set(kernel, (before.get(kernel) ?? new Set()).add(component));
@@ -26,22 +26,22 @@ export class BindingKeeper {
     return components;
   }
 
-  /** The host is another process now: it has neither our bindings nor those before. */
+  /** Call after a restart of the host: it has neither the new bindings nor the previous ones. */
   forget(): void {
     this.#before = undefined;
   }
 
-  /** Answers whether there was anything to undo, and with what could not be restored. */
+  /** Returns whether there was something to undo, and what could not be restored. */
   async restore(): Promise<{ undone: boolean; failures: readonly string[] }> {
     if (this.#before === undefined) return { undone: false, failures: [] };
     const before = this.#before;
     this.#before = undefined;
     const failures: string[] = [];
     try {
-      // The host takes back all bindings or none.
+      // The host can only clear all bindings.
       await this.#client.unbind();
     } catch (error) {
-      return { undone: false, failures: [`the bindings stay: ${errorMessage(error)}`] };
+      return { undone: false, failures: [`the bindings could not be cleared: ${errorMessage(error)}`] };
     }
     for (const [kernel, components] of before) {
       try {

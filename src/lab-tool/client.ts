@@ -27,12 +27,12 @@ const hints: HostHints = {
   unavailable(code, message) {
     if (code === 'model_loading') return 'the model is still loading; try again in a moment';
     if (code === 'no_resident_model')
-      return 'no model is resident, and the lab works on one; start the host with a model: node dist/host.js --gpu';
+      return 'no model is loaded, but the lab needs one; start the host with a model: node dist/host.js --gpu';
     return `the lab is not available: ${message}`;
   },
 };
 
-/** The lab of a running host. Every method throws `HostError`, or the reason of a signal that aborts. */
+/** HTTP client of the lab API. All methods throw `HostError`, or the abort reason of the signal. */
 export class LabClient {
   readonly #host: HostAddress;
 
@@ -44,20 +44,23 @@ export class LabClient {
     return this.#host.url;
   }
 
-  /** @param members those that the answer must have to be used */
+  /** @param members required members of the response */
   async #ask<Answer>(asked: Exchange, ...members: (keyof Answer & string)[]): Promise<Answer> {
     const text = await exchange(this.#host, hints, { ...asked, path: `/lab/v1${asked.path}` });
     let answer: unknown;
     try {
       answer = JSON.parse(text);
     } catch {
-      throw new HostError('not_a_host', `${asked.method} ${asked.path}: the host's answer is not JSON`);
+      throw new HostError(
+        'not_a_host',
+        `${asked.method} ${asked.path}: expected a JSON response, got other text`,
+      );
     }
     const absent = members.filter((name) => !(answer instanceof Object && name in answer));
     if (absent.length > 0)
       throw new HostError(
         'not_a_host',
-        `${asked.method} ${asked.path}: the host's answer has no ${absent.join(', ')}; is it another version?`,
+        `${asked.method} ${asked.path}: the response has no ${absent.join(', ')}; the host may be another version`,
       );
     return answer as Answer;
   }

@@ -14,7 +14,7 @@ interface Changed {
 interface KernelDiff {
   readonly kernel: string;
   readonly change: 'added' | 'removed' | 'changed';
-  /** Other than the source. */
+  /** Changed members except `source`. */
   readonly members: readonly Changed[];
   readonly source: readonly Hunk[];
 }
@@ -32,7 +32,7 @@ export interface ConfigDiff {
 
 type SavedKernel = ConfigEnvelope['kernels'][number];
 
-/** What two saved configs do differently; when and by whom they were saved is left out. */
+/** Compares what two saved configs do. Ignores the time and the signature, except the key. */
 export function diffConfigs(before: ConfigEnvelope, after: ConfigEnvelope): ConfigDiff {
   const members = changedMembers(
     { model: before.model, key: before.signature.key_id, adapter: before.fingerprint.adapter },
@@ -87,7 +87,7 @@ function changedMembers(
     .filter((each) => canonical(each.before) !== canonical(each.after));
 }
 
-/** Equal values give equal texts, whatever the order of their members. */
+/** JSON text that does not depend on the order of members. */
 const canonical = (value: unknown): string | undefined =>
   JSON.stringify(value, (_, part: unknown) =>
     isRecord(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
@@ -123,7 +123,7 @@ export function configDiffLines(diff: ConfigDiff, look: Look): string[] {
 function hunkLines({ before, after, lines }: Hunk, { paint }: Look): string[] {
   const olds = lines.filter((line) => line.kind !== 'added').length;
   const news = lines.filter((line) => line.kind !== 'removed').length;
-  // As diff -u has it, a side without lines names the line before.
+  // As in `diff -u`, a side without lines refers to the line before.
   const side = (line: number, many: number) => `${many === 0 ? line - 1 : line},${many}`;
   return [
     paint('note', `@@ -${side(before, olds)} +${side(after, news)} @@`),

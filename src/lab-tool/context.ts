@@ -3,18 +3,18 @@ import type { LabClient } from './client.ts';
 import type { Look } from '../terminal/style.ts';
 import type { LabWorld } from './world.ts';
 
-/** What a command works with. */
+/** Dependencies and arguments of a command. */
 export interface Context {
   readonly client: LabClient;
   readonly words: readonly string[];
   readonly flags: Flags;
   readonly look: Look;
   readonly world: LabWorld;
-  /** The one result: as JSON with `--json`, else as lines. */
+  /** Prints the result: as JSON with `--json`, else as lines. */
   readonly print: (document: unknown, lines: () => readonly string[]) => void;
 }
 
 export const exitCodes = { fine: 0, failed: 1, usage: 2, host: 3 } as const;
 
-/** Runs a command; answers with the exit code. */
+/** Runs a command and returns the exit code. */
 export type Run = (context: Context) => Promise<number>;

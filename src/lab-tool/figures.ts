@@ -1,16 +1,18 @@
-/** JSON has no NaN and no infinity: a host sends null for them. */
+/** A number from a response. JSON has no NaN and infinity: the host sends null for them. */
 type Figure = number | null | undefined;
 
 const missing = '-';
 const isFigure = (value: Figure): value is number => typeof value === 'number' && Number.isFinite(value);
 
-/** `1.2e-14`; hosts write infinity as the greatest number, too. */
+/** Formats an error measure: `1.2e-14`. The host may send infinity as the largest number. */
 export const error = (value: Figure): string => {
   if (!isFigure(value) || value === Number.MAX_VALUE) return 'not finite';
   return value === 0 ? '0' : value.toExponential(1);
 };
 
-/** `41.2`, `0.0123`: three digits, without an exponent where a person can do without. */
+/**
+ * Formats with three significant digits, and an exponent only for very small and very large numbers: `41.2`, `0.0123`.
+ */
 export function short(value: Figure): string {
   if (!isFigure(value)) return missing;
   const size = Math.abs(value);

@@ -3,19 +3,19 @@ import { stat } from 'node:fs/promises';
 type Presence = 'changed' | 'gone';
 
 interface Watched {
-  /** The file itself, then what it was made from. */
+  /** The file, then its dependencies. */
   paths: readonly string[];
-  /** Of the last state that was told. */
+  /** Last reported state. */
   told: string;
-  /** Of the last look. */
+  /** State of the last poll. */
   seen: string;
 }
 
 const lookMs = 80;
 
 /**
- * Tells of saves by looking, not by the system's events: those end when an editor replaces the file or its folder,
- * and network folders have none. A change is told when a second look finds the same, so a burst of writes is one save.
+ * Watches files by polling. File system events stop when an editor replaces the file or its folder, and network folders
+ * have none. A change is reported when a second poll finds the same state, so a burst of writes counts as one save.
  */
 export class FileWatcher {
   readonly #watched = new Map<string, Watched>();
@@ -28,13 +28,13 @@ export class FileWatcher {
     this.#timer = setInterval(() => void this.#look(), lookMs);
   }
 
-  /** Watches a file from its present state on. */
+  /** Watches a file, starting from its current state. */
   async add(file: string): Promise<void> {
     const state = await stateOf([file]);
     this.#watched.set(file, { paths: [file], told: state, seen: state });
   }
 
-  /** Names the further files that one is made of; their present state counts as known, the file's own does not. */
+  /** Sets the dependencies of a file. Their current state counts as reported; that of the file does not. */
   async depends(file: string, others: readonly string[]): Promise<void> {
     const watched = this.#watched.get(file);
     if (!watched) return;
@@ -58,7 +58,7 @@ export class FileWatcher {
       for (const [file, watched] of this.#watched) {
         const { paths } = watched;
         const state = await stateOf(paths);
-        // The list changed while we looked.
+        // `setDependencies` changed the list during the poll.
         if (paths !== watched.paths) continue;
         const settled = state === watched.seen;
         watched.seen = state;
@@ -74,7 +74,7 @@ export class FileWatcher {
 
 const gone = 'gone';
 
-/** A line a path: the path, a tab, and what changes with every save. */
+/** One line for each path: the path, a tab, and values that change with every save. */
 async function stateOf(paths: readonly string[]): Promise<string> {
   const parts = await Promise.all(
     paths.map(async (path) => {

@@ -10,8 +10,8 @@ const colours: Readonly<Record<LocalFinding['severity'], Style>> = {
 };
 
 /**
- * A finding as compilers write it: where, what, and the line with carets under the place.
- * @param lines of the file, when they are known
+ * Formats a finding like a compiler: location, message, and the source line with carets.
+ * @param lines lines of the file, if known
  */
 export function findingLines(
   finding: LocalFinding,
@@ -46,7 +46,7 @@ interface Mark {
   readonly colour: Style;
 }
 
-/** The source line, cut to the terminal around the place, and carets under it. */
+/** The source line, truncated to the terminal width around the location, with carets below. */
 function excerpt(
   text: string,
   line: number,
@@ -67,7 +67,7 @@ function excerpt(
     marked.reduce((last, cell) => Math.max(last, cell.column + cell.width), 0),
   );
 
-  // The whole line where it fits, else a window that begins somewhat before the place.
+  // The whole line if it fits, else a window that begins somewhat before the location.
   const start = end <= room || markEnd <= room ? 0 : Math.max(0, markStart - Math.floor(room / 3));
   const shown = cells.filter((cell) => cell.column >= start && cell.column + cell.width <= start + room);
   const source = `${start > 0 ? '…' : ''}${shown.map((cell) => cell.text).join('')}${start + room < end ? '…' : ''}`;

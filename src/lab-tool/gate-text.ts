@@ -8,7 +8,7 @@ import { printable } from '../terminal/printable.ts';
 
 const stages: readonly StageName[] = ['parse', 'interface', 'safety', 'pipeline', 'parity'];
 
-/** One line of ticks and crosses; stages that were not reached are dots. */
+/** One line with a check mark or cross for each stage; stages that did not run have a dot. */
 export function stageLine(report: KernelRegistrationReport, { paint }: Look): string {
   const reached = new Map(report.stages.map((stage) => [stage.stage, stage.ok]));
   return stages
@@ -25,13 +25,13 @@ export function verdictLine(outcome: GateOutcome, { paint }: Look): string {
   const { file, kernel, op, accepted, report } = outcome;
   const name = kernel === file ? file : `${file}  ${kernel}${op === undefined ? '' : ` (${op})`}`;
   const how = report === undefined ? 'not sent' : accepted ? 'accepted' : 'rejected';
-  const doubt = report?.unverified ? paint('warn', ', unverified: not compared with the oracle') : '';
+  const doubt = report?.unverified ? paint('warn', ', unverified: not compared with its oracle') : '';
   const took = report === undefined ? '' : ` in ${time(report.elapsed_ms)}`;
   const sign = accepted ? paint('good', '✓') : paint('bad', '✗');
   return `${sign} ${paint('strong', printable(name))}  ${paint(accepted ? 'good' : 'bad', how)}${doubt}${took}`;
 }
 
-/** All that the gate said about a kernel. */
+/** The complete gate result of a kernel. */
 export function outcomeLines(outcome: GateOutcome, look: Look): string[] {
   const { report } = outcome;
   return [
@@ -43,7 +43,7 @@ export function outcomeLines(outcome: GateOutcome, look: Look): string[] {
   ];
 }
 
-/** The same for a screen that shows several kernels: parity in one line unless it failed. */
+/** Compact form for a screen with several kernels: one line for parity unless it failed. */
 export function compactLines(outcome: GateOutcome, look: Look): string[] {
   const { report } = outcome;
   const parity = report?.parity ?? [];
@@ -53,7 +53,7 @@ export function compactLines(outcome: GateOutcome, look: Look): string[] {
   const summary =
     parity.length === 0
       ? ''
-      : `  ${parity.length - failed.length} of ${count(parity.length, 'case')}, worst nmse ${error(worst)} of ${error(report?.tolerance?.nmse)}`;
+      : `  ${parity.length - failed.length} of ${count(parity.length, 'case')}, worst nmse ${error(worst)}, limit ${error(report?.tolerance?.nmse)}`;
   return [
     verdictLine(outcome, look),
     ...(report === undefined ? [] : [`  ${stageLine(report, look)}`]),
@@ -88,7 +88,7 @@ function parityLines({ parity = [], tolerance, seed }: KernelRegistrationReport,
   const notes = [
     ...(tolerance === undefined
       ? []
-      : [`${tolerance.mode}${tolerance.scale === 1 ? '' : `, tolerances times ${tolerance.scale}`}`]),
+      : [`${tolerance.mode}${tolerance.scale === 1 ? '' : `, tolerance scale ${tolerance.scale}`}`]),
     ...(seed === undefined ? [] : [`seed ${seed}`]),
   ];
   return [
@@ -98,7 +98,7 @@ function parityLines({ parity = [], tolerance, seed }: KernelRegistrationReport,
   ];
 }
 
-/** A case may fail for what it read or wrote besides: then its worst element is right, and would mislead. */
+/** Whether the outputs of a case are wrong. A case can also fail for other reasons; then its worst element misleads. */
 const failedByValue = ({ ok, worst }: CaseVerdict): boolean =>
   !ok && figure(worst.expected) !== figure(worst.got);
 
@@ -108,7 +108,7 @@ function worstText({ case: name, worst }: CaseVerdict, { paint }: Look): string 
 }
 
 const figure = (value: number | null): string =>
-  value === null ? 'no finite number' : String(Number(value.toPrecision(6)));
+  value === null ? 'not finite' : String(Number(value.toPrecision(6)));
 
 function tuningLines({ tuning = [] }: KernelRegistrationReport, look: Look): string[] {
   if (tuning.length === 0) return [];

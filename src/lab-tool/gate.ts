@@ -7,37 +7,37 @@ import { describesKernel, type KernelFlags } from './kernel-flags.ts';
 import { readModuleKernels } from './kernel-module.ts';
 import { isModule, type LoadedFile, type LocalKernel, type Origin, readWgslKernel } from './kernels.ts';
 
-/** A finding in the file that the author edits. */
+/** A finding with its location in the author's file. */
 export interface LocalFinding extends Finding {
   readonly file: string;
-  /** Absent for what the tool itself found. */
+  /** Absent for findings of the tool itself. */
   readonly stage?: StageName;
 }
 
-/** What became of one kernel of a file. */
+/** Result for one kernel of a file. */
 export interface GateOutcome {
-  /** As the author named it. */
+  /** Path as given by the author. */
   readonly file: string;
   readonly kernel: string;
   readonly op?: string;
   readonly accepted: boolean;
   readonly findings: readonly LocalFinding[];
-  /** Absent when the kernel was not fit to be sent, or the host refused to look at it. */
+  /** Absent when the kernel has errors and was not sent, or the host rejected the request. */
   readonly report?: KernelRegistrationReport;
   readonly bind: readonly string[];
-  /** By file, for showing the lines of findings. */
+  /** Source lines by file, to show them in findings. */
   readonly lines: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Reads the kernels of a file. Throws `FileError`, and `UsageError` for flags that the file does not take. */
+/** Reads the kernels of a file. Throws `FileError`, and `UsageError` for flags that the file does not support. */
 export async function loadKernels(file: string, flags: KernelFlags): Promise<LoadedFile> {
   if (!isModule(file)) return await readWgslKernel(file, flags);
   if (describesKernel(flags))
-    throw new UsageError([`${file}: a module describes its kernels itself; leave the kernel's flags out`]);
+    throw new UsageError([`${file}: kernel flags do not apply to modules; set the values in defineKernel`]);
   return await readModuleKernels(file);
 }
 
-/** Sends a kernel through the gate. Throws `HostError` only where the host cannot be asked at all. */
+/** Registers a kernel. Throws `HostError` only if the host is unavailable or rejects the credentials. */
 export async function gateKernel(
   client: LabClient,
   file: string,
@@ -80,7 +80,7 @@ async function nearOp(client: LabClient, { code }: HostError, op: string): Promi
   );
 }
 
-/** A refused body as findings at the directives that it was made from. */
+/** Converts the errors of a rejected request to findings at the directives of the file. */
 function refusalFindings(
   { code, message, violations }: HostError,
   kernel: LocalKernel,

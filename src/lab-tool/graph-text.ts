@@ -7,7 +7,7 @@ import { printable } from '../terminal/printable.ts';
 
 const sum = (values: readonly (number | null | undefined)[]): number =>
   values.reduce<number>((total, value) => total + (value ?? 0), 0);
-/** Of a built-in the file alone: its variant is longer than all the rest, and in --json. */
+/** For a built-in kernel only the file name: the variant is long, and shown by --json. */
 function kernelCell(kernel: string): TableCell {
   const [, file] = /^builtin:([^?]+)/.exec(kernel) ?? [];
   return file === undefined ? ['good', kernel] : `built-in ${file}`;
@@ -20,7 +20,7 @@ export function opsLines(ops: readonly OpDescriptor[], look: Look): string[] {
   return table([{ title: 'op' }, { title: 'summary', least: 20 }, { title: 'stubs' }], rows, look);
 }
 
-/** The live graph, alike layers in one row. */
+/** The graph, with the same node of all layers in one row. */
 export function graphLines(graph: LabGraph, look: Look): string[] {
   const { nodes, spans } = graph;
   const groups = groupByLayer(nodes, (node) =>
@@ -55,13 +55,13 @@ export function graphLines(graph: LabGraph, look: Look): string[] {
       return [
         pattern,
         first?.op ?? '',
-        kernel === undefined ? (['dim', 'node by node'] as const) : kernelCell(kernel),
+        kernel === undefined ? (['dim', 'separate nodes'] as const) : kernelCell(kernel),
       ];
     },
   );
   const units = new Set(nodes.map((node) => node.component)).size;
   return [
-    `${look.paint('strong', printable(graph.model))}  ${count(nodes.length, 'node')} in ${count(units, 'dispatch', 'dispatches')}, ${count(spans.length, 'span')}; FLOP and bytes of one decoded token`,
+    `${look.paint('strong', printable(graph.model))}  ${count(nodes.length, 'node')} in ${count(units, 'dispatch', 'dispatches')}, ${count(spans.length, 'span')}; FLOP and bytes for one decoded token`,
     '',
     ...table(columns, rows, look),
     ...(spans.length === 0
@@ -69,7 +69,7 @@ export function graphLines(graph: LabGraph, look: Look): string[] {
       : [
           '',
           ...table(
-            [{ title: 'spans', least: 18 }, { title: 'op of a kernel' }, { title: 'runs on', least: 14 }],
+            [{ title: 'spans', least: 18 }, { title: 'op' }, { title: 'runs on', least: 14 }],
             spanRows,
             look,
           ),
@@ -77,7 +77,7 @@ export function graphLines(graph: LabGraph, look: Look): string[] {
   ];
 }
 
-/** Slots, registered kernels, and where a kernel of the author runs. */
+/** Slots, registered kernels, and bindings. */
 export function partsLines(parts: LabParts, look: Look): string[] {
   const slots = parts.slots.map((slot) => [
     slot.slot,

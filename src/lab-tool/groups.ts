@@ -1,6 +1,6 @@
-/** Ids of one place in several layers. */
+/** Items whose ids differ only in the layer number. */
 export interface Group<Item> {
-  /** `layers.*.attn.norm`, or the id itself where there is one alone; with some layers only, `layers.{0,2-5}.mlp`. */
+  /** `layers.*.attn.norm`; for some layers only, `layers.{0,2-5}.mlp`; for a single item, its id. */
   readonly pattern: string;
   readonly items: readonly Item[];
 }
@@ -8,8 +8,8 @@ export interface Group<Item> {
 const place = /^([a-z_]+)\.(\d+)\.(.*)$/;
 
 /**
- * Gathers what differs by layer alone, in the order of first appearance.
- * @param keyOf what must also be equal
+ * Groups items whose ids differ only in the layer number, in the order of first appearance.
+ * @param keyOf key that must also be equal within a group
  */
 export function groupByLayer<Item extends { readonly id: string }>(
   items: readonly Item[],

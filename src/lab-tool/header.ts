@@ -1,14 +1,14 @@
 import { didYouMean } from '../words/nearest.ts';
 import { type Finding, formatNames } from '../lab/types.ts';
 
-/** Where something stands in a file: line and column from 1. */
+/** Location in a file: line and column from 1. */
 export interface Place {
   readonly line: number;
   readonly column: number;
   readonly length: number;
 }
 
-/** What the `//!` lines at the top of a kernel say. */
+/** Parsed `//!` directives at the top of a kernel file. */
 export interface Header {
   op?: string;
   name?: string;
@@ -18,9 +18,9 @@ export interface Header {
   tunables: Record<string, number[]>;
   requires: ('shader-f16' | 'subgroups')[];
   dtypes: string[];
-  /** Globs. */
+  /** Globs over components. */
   bind: string[];
-  /** Of the directives, by key. */
+  /** Location of each directive, by key. */
   readonly places: Map<string, Place>;
   readonly faults: Finding[];
 }
@@ -29,7 +29,7 @@ export const namePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
 export const features = ['shader-f16', 'subgroups'] as const;
 const identifier = /^[\p{L}_][\p{L}\p{N}_]*$/u;
 
-/** Takes a directive's value into the header; answers with what is wrong with it. */
+/** Parses the value of a directive into the header. Returns an error text for an invalid value. */
 type Reader = (header: Header, value: string) => string | undefined;
 
 const words = (value: string): string[] =>
@@ -39,7 +39,7 @@ const words = (value: string): string[] =>
     .filter((word) => word !== '');
 const numberOf = (text: string): number => (text.trim() === '' ? Number.NaN : Number(text));
 
-/** Words out of a fixed list. */
+/** Parses a list of words from a fixed set. */
 function oneOf<Word extends string>(
   value: string,
   known: readonly Word[],
@@ -92,7 +92,7 @@ const readers: Readonly<Record<string, Reader>> = {
     header.name = value;
   },
   entry(header, value) {
-    if (!identifier.test(value)) return `expected the name of a function, got '${value}'`;
+    if (!identifier.test(value)) return `expected a function name, got '${value}'`;
     header.entry_point = value;
   },
   dispatch(header, value) {
@@ -107,13 +107,13 @@ const readers: Readonly<Record<string, Reader>> = {
   bind: (header, value) => void header.bind.push(...words(value)),
 };
 const keys = Object.keys(readers);
-/** Those that may stand more than once. */
+/** Directives that can occur more than once. */
 const repeatable = ['override', 'tune', 'requires', 'dtypes', 'bind'];
 
 export const nameFault = (name: string): string =>
-  `expected a small letter, then small letters, digits, _ . or -, at most 64 characters; got '${name}'`;
+  `expected a lowercase letter, then lowercase letters, digits, _ . or -, at most 64 characters; got '${name}'`;
 
-/** Commas inside parentheses belong to the expression. */
+/** Splits at commas outside of parentheses. */
 function splitOutside(text: string): string[] {
   const parts = [''];
   let depth = 0;
@@ -136,7 +136,7 @@ export const emptyHeader = (): Header => ({
   faults: [],
 });
 
-/** Reads the directives of a WGSL file: `//! key: value`, `//! override NAME = VALUE`, `//! tune NAME = A, B`. */
+/** Parses the directives of a WGSL file: `//! key: value`, `//! override NAME = VALUE`, `//! tune NAME = A, B`. */
 export function readHeader(lines: readonly string[]): Header {
   const header = emptyHeader();
   const fault = (place: Place, message: string) =>
@@ -151,7 +151,7 @@ export function readHeader(lines: readonly string[]): Header {
     const [, start = '', directive = ''] = match;
     const place = { line: index + 1, column: start.length + 1, length: Math.max(1, directive.length) };
     if (code) {
-      fault(place, 'a directive behind the first line of WGSL; move it to the top of the file');
+      fault(place, 'a directive after the first line of WGSL; move it to the top of the file');
       continue;
     }
     const parts = /^([\w-]+)(?:\s*:|\s)\s*(.*)$/.exec(directive);
@@ -160,7 +160,7 @@ export function readHeader(lines: readonly string[]): Header {
     if (read === undefined) {
       fault(
         place,
-        `unknown directive '${key}'${didYouMean(key, keys, (near) => `'${near}'`)}; there are ${keys.join(', ')}`,
+        `unknown directive '${key}'${didYouMean(key, keys, (near) => `'${near}'`)}; expected one of ${keys.join(', ')}`,
       );
       continue;
     }

@@ -12,12 +12,12 @@ import {
   readTunable,
 } from './header.ts';
 
-/** What the command line says about a kernel. */
+/** Kernel description from the command line. */
 export interface KernelFlags extends Omit<Header, 'dispatch' | 'places' | 'faults'> {
   readonly dispatch: { readonly x?: string; readonly y?: string; readonly z?: string };
 }
 
-/** Throws `UsageError` with every fault. */
+/** Reads the kernel flags. Throws `UsageError` with all errors. */
 export function readKernelFlags(flags: Flags): KernelFlags {
   const given = emptyHeader();
   const wrong: string[] = [];
@@ -53,7 +53,7 @@ export function readKernelFlags(flags: Flags): KernelFlags {
   };
 }
 
-/** Whether the command line describes a kernel, which a module does for itself. */
+/** Whether the command line has kernel flags. They do not apply to modules. */
 export const describesKernel = (flags: KernelFlags): boolean =>
   flags.op !== undefined ||
   flags.name !== undefined ||
@@ -62,7 +62,7 @@ export const describesKernel = (flags: KernelFlags): boolean =>
     (part) => Object.keys(part).length > 0,
   );
 
-/** A file's directives, with the command line's values in their place. */
+/** Merges the directives of a file with the flags of the command line, which win. */
 export function underFlags(header: Header, flags: KernelFlags): Header {
   const { dispatch, overrides, tunables, requires, dtypes, bind, ...single } = flags;
   const { x, ...rest } = { ...header.dispatch, ...dispatch };

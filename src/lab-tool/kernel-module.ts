@@ -10,7 +10,7 @@ import { features, nameFault, namePattern } from './header.ts';
 import { linesOf, type LoadedFile, type LocalKernel, type Origin, readText } from './kernels.ts';
 import { importFresh, placeInTrace } from './module-hooks.ts';
 
-const text = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
+const text = z.string({ error: 'expected a string' }).min(1, 'must not be empty');
 const number = z.number({ error: 'expected a finite number' });
 const shape = z.strictObject({
   name: text.refine((name) => namePattern.test(name), { error: ({ input }) => nameFault(String(input)) }),
@@ -22,12 +22,12 @@ const shape = z.strictObject({
       z.custom<(overrides: Record<string, number>) => string>((value) => typeof value === 'function'),
     ],
     {
-      error: 'expected WGSL, a URL of a file, or a function that returns WGSL',
+      error: 'expected WGSL, a file URL, or a function that returns WGSL',
     },
   ),
   entry_point: text.optional(),
   dispatch: z.union([text, z.strictObject({ x: text, y: text.optional(), z: text.optional() })], {
-    error: 'expected an expression, or {x, y?, z?} of them',
+    error: 'expected an expression, or {x, y?, z?} with expressions',
   }),
   overrides: z.record(text, number).optional(),
   tunables: z.record(text, z.array(number).min(1, 'expected at least one value')).optional(),
@@ -36,14 +36,14 @@ const shape = z.strictObject({
   bind: z.union([text, z.array(text)], { error: 'expected a glob or a list of globs' }).optional(),
 });
 
-/** Reads a module whose default export is a kernel or a list of them. Throws `FileError` when it cannot be run. */
+/** Reads a module whose default export is a kernel or a list of kernels. Throws `FileError` if it cannot be read. */
 export async function readModuleKernels(path: string): Promise<LoadedFile> {
   const absolute = resolve(path);
   const own = await ownText(path);
   const { exports, failure, imported } = await importFresh(absolute);
   const dependencies = [...imported];
   const alone = (kernel: LocalKernel) => ({ kernels: [kernel], dependencies });
-  if (failure) return alone(thrownBy(path, own, 'the module does not load', failure.thrown));
+  if (failure) return alone(thrownBy(path, own, 'the module failed to load', failure.thrown));
   const definitions = (exports as { default?: unknown }).default;
   if (definitions === undefined)
     return alone(faulty(path, own, 'no default export; write `export default defineKernel({...})`'));
@@ -95,7 +95,7 @@ async function readDefinition(definition: unknown, module: Module): Promise<Loca
   return { registration, label: name, origin, bind: [bind ?? []].flat(), places: new Map(), faults: [] };
 }
 
-/** The WGSL, and where its lines can be found: in its own file, in the module, or only in itself. */
+/** The WGSL and its origin: a separate file, the module, or generated text. */
 async function readSource({ source, overrides = {} }: KernelDefinition, { path, own, dependencies }: Module) {
   if (source instanceof URL) {
     if (source.protocol !== 'file:') throw new Error(`expected a file: URL, got ${source.href}`);
@@ -121,14 +121,14 @@ async function readSource({ source, overrides = {} }: KernelDefinition, { path, 
 
 async function ownText(path: string): Promise<string> {
   try {
-    if ((await stat(path)).isDirectory()) throw new FileError(path, 'it is a directory; name the file in it');
+    if ((await stat(path)).isDirectory()) throw new FileError(path, 'it is a directory; name a file in it');
     return (await readFile(path, 'utf8')).replaceAll(/\r\n?/g, '\n');
   } catch (error) {
     throw error instanceof FileError ? error : fileError(path, error);
   }
 }
 
-/** A module that gives no kernel, and why. */
+/** Result for a module without a valid kernel, with the reasons. */
 const faulty = (path: string, own: string, ...messages: string[]): LocalKernel => ({
   label: path,
   origin: { file: path, lines: linesOf(own), above: 0, before: 0 },

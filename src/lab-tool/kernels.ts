@@ -5,38 +5,38 @@ import { FileError, fileError } from '../terminal/file-error.ts';
 import { nameFault, namePattern, type Place, readHeader } from './header.ts';
 import { type KernelFlags, underFlags } from './kernel-flags.ts';
 
-/** The text that a finding's line and column mean, and where it lies. */
+/** Where the WGSL of a kernel is in its file, to convert locations of findings. */
 export interface Origin {
-  /** As the author named it. */
+  /** Path as given by the author. */
   readonly file: string;
   readonly lines: readonly string[];
-  /** Lines of the file before the kernel's first one. */
+  /** Number of lines of the file before the kernel. */
   readonly above: number;
-  /** Characters before the kernel in its first line. */
+  /** Number of characters before the kernel in its first line. */
   readonly before: number;
 }
 
-/** A kernel of a file, ready for the gate unless it has faults. */
+/** A kernel that was read from a file. It can be registered if it has no faults. */
 export interface LocalKernel {
   readonly registration?: KernelRegistration;
-  /** Name, or the file's where there is none. */
+  /** Name of the kernel, or of the file. */
   readonly label: string;
   readonly origin: Origin;
-  /** Globs that the author wrote to the kernel. */
+  /** Globs over components to bind it to. */
   readonly bind: readonly string[];
-  /** Of directives, in the origin. */
+  /** Location of each directive, by key. */
   readonly places: ReadonlyMap<string, Place>;
-  /** What makes it unfit to be sent. */
+  /** Errors that prevent its registration. */
   readonly faults: readonly Finding[];
 }
 
 export interface LoadedFile {
   readonly kernels: readonly LocalKernel[];
-  /** Further files that it was made from. */
+  /** Other files that it was built from. */
   readonly dependencies: readonly string[];
 }
 
-/** A text file without its byte order mark, with plain line ends. Throws `FileError`. */
+/** Reads a text file. Removes the byte order mark and converts line endings to `\n`. Throws `FileError`. */
 export async function readText(path: string | URL, label: string): Promise<string> {
   let bytes: Buffer;
   try {
@@ -45,7 +45,7 @@ export async function readText(path: string | URL, label: string): Promise<strin
     throw fileError(label, error);
   }
   try {
-    // The decoder drops a byte order mark, which WGSL does not allow.
+    // The decoder removes a byte order mark, which WGSL does not allow.
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes).replaceAll(/\r\n?/g, '\n');
   } catch {
     throw new FileError(label, 'it is not UTF-8 text');
@@ -65,11 +65,11 @@ export async function readWgslKernel(path: string, flags: KernelFlags): Promise<
     faults.push({ code: 'directive', severity: 'error', message, line: 1, column: 1, length: 1 });
   const name = header.name ?? nameOfFile(path);
   if (!namePattern.test(name))
-    missing(`the file's name is no kernel's name; write \`//! name: my_kernel\` (${nameFault(name)})`);
+    missing(`the file name is not a valid kernel name; add \`//! name: my_kernel\` (${nameFault(name)})`);
   if (header.op === undefined && !header.places.has('op'))
-    missing('no op: write `//! op: rms_norm` at the top of the file, or give --op');
+    missing('op is missing: add `//! op: rms_norm` at the top of the file, or pass --op');
   if (header.dispatch === undefined && !header.places.has('dispatch'))
-    missing('no dispatch: write `//! dispatch: tokens` at the top of the file, or give --dispatch-x');
+    missing('dispatch is missing: add `//! dispatch: tokens` at the top of the file, or pass --dispatch-x');
   if (source.trim() === '') missing('the file is empty');
 
   const kernel = { label: name, origin, bind: header.bind, places: header.places, faults };

@@ -4,16 +4,16 @@ export interface DiffLine {
 }
 
 export interface Hunk {
-  /** From 1. */
+  /** First line of the hunk in each version, from 1. */
   readonly before: number;
   readonly after: number;
   readonly lines: readonly DiffLine[];
 }
 
-/** Above it the longest common part is not looked for: a table of that many cells takes too much memory. */
+/** Maximum table size of the longest common subsequence. Larger texts are shown as fully replaced. */
 const mostCells = 16_000_000;
 
-/** Edits that turn one list of lines into the other, by their longest common subsequence. */
+/** Line diff by the longest common subsequence. */
 export function diffLines(before: readonly string[], after: readonly string[]): DiffLine[] {
   let start = 0;
   while (start < before.length && start < after.length && before[start] === after[start]) start++;
@@ -31,7 +31,7 @@ export function diffLines(before: readonly string[], after: readonly string[]): 
 function middle(before: readonly string[], after: readonly string[]): DiffLine[] {
   const columns = after.length + 1;
   const cells = (before.length + 1) * columns;
-  // lengths[i, j]: of the longest common subsequence of before from i on and after from j on.
+  // lengths[i, j]: length of the longest common subsequence of before[i..] and after[j..].
   const lengths = new Uint32Array(cells > mostCells ? 0 : cells);
   if (lengths.length > 0)
     for (let i = before.length - 1; i >= 0; i--)
@@ -63,7 +63,7 @@ function middle(before: readonly string[], after: readonly string[]): DiffLine[]
   return lines;
 }
 
-/** The changed places of a diff with the lines around them. */
+/** Groups the changes of a diff into hunks with context lines. */
 export function hunksOf(lines: readonly DiffLine[], context = 3): Hunk[] {
   const hunks: { before: number; after: number; lines: DiffLine[] }[] = [];
   const near = lines.map((_, at) =>

@@ -38,9 +38,9 @@ const commands: Readonly<Record<CommandName, Run>> = {
   diff,
 };
 
-/** Runs the command line; answers with the exit code. Errors are a line each on stderr. */
+/** Runs the command line and returns the exit code. Prints each error as a line on stderr. */
 export async function main(world: LabWorld): Promise<number> {
-  // A faulty command line may still say that a program reads the answer.
+  // Also honor --json when the command line is invalid.
   let json = world.args.includes('--json');
   try {
     const invocation = parseLabArguments(world.args);
@@ -58,7 +58,7 @@ export async function main(world: LabWorld): Promise<number> {
   }
 }
 
-/** Those that the message does not tell already: a host repeats a single one there. */
+/** Violations that the message does not already contain: the host repeats a single one there. */
 function violationsOf(error: unknown): string[] {
   if (!(error instanceof HostError)) return [];
   const told = error.violations.map(({ path, message }) => `${path}: ${message}`);
@@ -86,7 +86,7 @@ async function runCommand(
 ): Promise<number> {
   const { stdout } = world;
   const client = new LabClient(await hostOf(flags, world));
-  // Files and pipes get whole lines; a terminal that does not tell its width says 0.
+  // Files and pipes get unwrapped lines. A terminal with unknown width reports 0 columns.
   const width = stdout.isTTY === true ? stdout.columns || 80 : Number.POSITIVE_INFINITY;
   return await commands[command]({
     client,
@@ -116,7 +116,7 @@ async function hostOf(flags: Flags, { env }: LabWorld): Promise<HostAddress> {
       ? (flags.token ?? (env['LATHE_TOKEN'] || undefined))
       : (await readText(file, file)).trim();
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token))
-    throw new UsageError(['the token may hold visible ASCII characters only']);
+    throw new UsageError(['the token may contain only visible ASCII characters']);
   return { url: (url.origin + url.pathname).replace(/\/+$/, ''), token };
 }
 

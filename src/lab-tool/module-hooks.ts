@@ -7,12 +7,12 @@ const loads = new Map<string, Set<string>>();
 let installed = false;
 let count = 0;
 
-/** `lathe/lab` for kernels that lie outside the package: all it exports, as a module of its own. */
+/** Replacement of `lathe/lab` for kernel modules outside of the package: a data URL module with the same exports. */
 const labModule = `data:text/javascript,${encodeURIComponent(`export const defineKernel = ${String(defineKernel)};`)}`;
 
 /**
- * Node keeps a module by its URL for ever. Each load gets a query of its own, which the modules it imports inherit, so
- * that a changed helper is read again as well.
+ * Node caches modules by URL forever. Each load adds a unique query, which imported modules inherit, so that changed
+ * helper modules are read again too.
  */
 function install(): void {
   installed = true;
@@ -36,13 +36,13 @@ const queryOf = (url: string | undefined): string | null =>
 
 interface Imported {
   readonly exports?: unknown;
-  /** What was thrown instead. */
+  /** Set when the import threw. */
   readonly failure?: { readonly thrown: unknown };
-  /** Paths of the further files that it is made of. */
+  /** Paths of the files that it imports. */
   readonly imported: readonly string[];
 }
 
-/** Imports a module as its files are now. */
+/** Imports a module from the current contents of its files. */
 export async function importFresh(path: string): Promise<Imported> {
   if (!installed) install();
   const load = String(++count);
@@ -60,10 +60,10 @@ export async function importFresh(path: string): Promise<Imported> {
   }
 }
 
-/** Where in a file's own code something was thrown, when the trace tells. */
+/** Location in a file where an error was thrown, if the stack trace contains it. */
 export function placeInTrace(thrown: unknown, path: string): { line: number; column?: number } | undefined {
   const trace = thrown instanceof Error ? (thrown.stack ?? '') : '';
-  // Faults of TypeScript's syntax come with an excerpt instead: path:line, some lines, and a caret.
+  // TypeScript syntax errors have an excerpt instead: path:line, some lines, and a caret.
   const excerpt = trace.startsWith(`${path}:`)
     ? /^(\d+)\n[^]*?\n( *)\^/.exec(trace.slice(path.length + 1))
     : null;

@@ -4,8 +4,8 @@ import { FileError } from '../terminal/file-error.ts';
 import { readText } from './kernels.ts';
 
 /**
- * A JSON document by the name of a saved config or by its file. What looks like a path, or is there, is a file.
- * Throws `FileError`, and `HostError` for names.
+ * Reads a JSON document by the name of a saved config or by a file path. A word that looks like a path, or is an
+ * existing file, is a path. Throws `FileError`, and `HostError` for names.
  */
 export async function readSaved(client: LabClient, word: string): Promise<unknown> {
   const pathLike = /[/\\]|\.json$/.test(word);

@@ -4,7 +4,7 @@ import type { Terminal } from '../terminal/terminal.ts';
 const enter = '\u001b[?1049h\u001b[?25l\u001b[?7l';
 const leave = '\u001b[?7h\u001b[?25h\u001b[?1049l';
 
-/** A screen of its own on a terminal, drawn over in place; what was there before comes back at the end. */
+/** Alternate screen of a terminal, redrawn in place. `close` restores the previous contents. */
 export class Screen {
   readonly #out: Terminal;
   #open = false;
@@ -16,7 +16,7 @@ export class Screen {
     this.#out = out;
   }
 
-  /** Draws soon; several calls in a row draw once. */
+  /** Schedules a redraw; several calls in a row cause one. */
   show(lines: readonly string[]): void {
     this.#lines = lines;
     if (!this.#open) {
@@ -35,11 +35,11 @@ export class Screen {
     const hidden = this.#lines.length - rows;
     const shown =
       hidden > 0 ? [...this.#lines.slice(0, rows - 1), `… ${hidden + 1} more lines`] : this.#lines;
-    // Each line is wiped behind its end, so that nothing flickers.
+    // Clear after each line instead of the whole screen, to avoid flicker.
     this.#out.write(`\u001b[H${shown.map((line) => `${line}\u001b[K`).join('\r\n')}\u001b[J`);
   }
 
-  /** Gives the terminal back. @param last whether the last picture stays in its history */
+  /** Restores the terminal. @param keepContents whether to print the last contents to the normal screen */
   close(last = true): void {
     if (!this.#open) return;
     clearTimeout(this.#due);

@@ -2,7 +2,7 @@ import type { LabWorld } from './world.ts';
 
 const stepMs = 1000;
 
-/** Tells on a terminal how long the host has been at work, where that takes a while. */
+/** Shows the elapsed time on a terminal while a request is running. */
 export async function whileWaiting<Answer>(
   world: LabWorld,
   what: string,
@@ -13,7 +13,7 @@ export async function whileWaiting<Answer>(
   let seconds = 0;
   const tick = () => {
     seconds++;
-    // A narrow terminal would wrap a longer line and keep every copy.
+    // A line longer than the terminal would wrap, and could not be erased.
     stderr.write(`\r\u001b[2K${`${what}, ${seconds} s`.slice(0, (stderr.columns || 80) - 1)}`);
   };
   const timer = setInterval(tick, stepMs);

@@ -1,11 +1,11 @@
 import type { BenchResult } from '../lab/types.ts';
 import type { GateOutcome } from './gate.ts';
 
-/** What happens while files are watched, in order. */
+/** Events of a watch session, in order. */
 export type WatchEvent =
   | { readonly event: 'start'; readonly url: string; readonly files: readonly string[] }
   | { readonly event: 'gating'; readonly file: string }
-  /** All kernels of a file, once it was saved. */
+  /** Results for all kernels of a file after a save. */
   | { readonly event: 'gate'; readonly file: string; readonly outcomes: readonly GateOutcome[] }
   | { readonly event: 'file_unreadable'; readonly file: string; readonly message: string }
   | {

@@ -12,15 +12,15 @@ import type { WatchView } from './watch-events.ts';
 interface WatchOptions {
   readonly files: readonly string[];
   readonly flags: KernelFlags;
-  /** Where every accepted kernel goes, instead of its own globs. */
+  /** Span to bind every accepted kernel to, instead of its globs. */
   readonly span?: string | undefined;
 }
 
-/** How often an idle session looks whether the host still has its kernels. */
+/** Interval at which an idle session checks whether the host still has its kernels. */
 const lookMs = 2000;
 const retryMs = 1000;
 
-/** Gates files on every save, binds and benches what has a place, and lets nothing of a dead host or file stop it. */
+/** Checks files on every save, binds and benches their kernels, and continues after errors of the host or of a file. */
 export class WatchSession {
   readonly #client: LabClient;
   readonly #options: WatchOptions;
@@ -28,13 +28,13 @@ export class WatchSession {
   readonly #stop: AbortSignal;
   readonly #bindings: BindingKeeper;
   readonly #watcher: FileWatcher;
-  /** Files to be gated, the one saved first in front. */
+  /** Files to check, in the order of their saves. */
   readonly #due: Set<string>;
-  /** The last outcomes, by file. */
+  /** Last outcomes by file. */
   readonly #outcomes = new Map<string, readonly GateOutcome[]>();
   readonly #quarantined = new Set<string>();
   #benchDue = false;
-  /** What is under way, and whether a save of any file makes it worthless or only one of its own file. */
+  /** Current operation. A save of `file` aborts it; without `file`, any save does. */
   #work: { readonly abort: AbortController; readonly file: string | undefined } | undefined;
   #wake: () => void = () => undefined;
 
@@ -49,7 +49,7 @@ export class WatchSession {
       if (presence === 'gone') {
         this.#due.delete(file);
         this.#interrupt(file);
-        view({ event: 'file_unreadable', file, message: 'it is gone; waiting for it to come back' });
+        view({ event: 'file_unreadable', file, message: 'the file does not exist any more; waiting for it' });
       } else this.#save(file);
     });
     stop.addEventListener('abort', () => {
@@ -58,7 +58,9 @@ export class WatchSession {
     });
   }
 
-  /** Until the stop; then what was bound is unbound. Throws `UsageError` for flags that a file does not take. */
+  /**
+   * Runs until the stop signal, then restores the bindings. Throws `UsageError` for flags that a file does not support.
+   */
   async run(): Promise<void> {
     const { files } = this.#options;
     this.#view({ event: 'start', url: this.#client.url, files });
@@ -98,7 +100,7 @@ export class WatchSession {
       } else if (benches) await this.#bench(abort.signal);
       else await this.#look(abort.signal);
     } catch (error) {
-      // A newer save is due already.
+      // A newer save is already queued.
       if (abort.signal.aborted) return;
       if (!(error instanceof HostError)) throw error;
       if (file !== undefined) this.#due.add(file);
@@ -112,7 +114,7 @@ export class WatchSession {
     this.#view({ event: 'gating', file });
     let loaded: Awaited<ReturnType<typeof loadKernels>>;
     try {
-      // A module may never come to its end.
+      // Loading a module may never finish.
       loaded = await unlessAborted(loadKernels(file, this.#options.flags), signal);
     } catch (error) {
       if (!(error instanceof FileError)) throw error;
@@ -155,7 +157,7 @@ export class WatchSession {
     }
   }
 
-  /** A host that lost our kernels was started anew; one that quarantined a kernel says so. */
+  /** Checks the host: if it lost the kernels, it was restarted. Also reports kernels that it quarantined. */
   async #look(signal: AbortSignal): Promise<void> {
     const { kernels } = await this.#client.parts(signal);
     for (const [file, outcomes] of this.#outcomes)
@@ -173,7 +175,7 @@ export class WatchSession {
   }
 
   async #awaitHost(error: HostError): Promise<void> {
-    // A refusal of the credentials does not pass by waiting.
+    // Waiting does not help against rejected credentials.
     if (!error.passing) throw error;
     this.#view({ event: 'host_gone', message: error.message });
     while (!this.#stop.aborted) {
@@ -190,7 +192,7 @@ export class WatchSession {
     await this.#look(this.#stop);
   }
 
-  /** Until the time is over, a file is saved, or the stop. */
+  /** Resolves after the time, on a save, or on stop. */
   async #sleep(ms: number): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms);

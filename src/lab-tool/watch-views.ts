@@ -8,7 +8,7 @@ import { printable } from '../terminal/printable.ts';
 import { wrap } from '../terminal/text.ts';
 import type { WatchEvent, WatchView } from './watch-events.ts';
 
-/** A JSON document a line. */
+/** Prints each event as one line of JSON. */
 export const jsonView =
   (write: (line: string) => void): WatchView =>
   (event) =>
@@ -18,7 +18,7 @@ export const jsonView =
       ),
     );
 
-/** Lines as things happen, for pipes and files. */
+/** Prints events as lines, for pipes and files. */
 export function plainView(write: (line: string) => void, look: Look): WatchView {
   return (event) => {
     for (const line of eventLines(event, look)) write(line);
@@ -37,7 +37,7 @@ function eventLines(event: WatchEvent, look: Look): readonly string[] {
     case 'benching':
       return [];
     case 'stop':
-      return [...event.failures, ...(event.unbound ? ['what ran before the watch runs again'] : [])].map(
+      return [...event.failures, ...(event.unbound ? ['the previous bindings are restored'] : [])].map(
         printable,
       );
     default:
@@ -47,7 +47,7 @@ function eventLines(event: WatchEvent, look: Look): readonly string[] {
 
 type Status = Exclude<WatchEvent, { event: 'start' | 'gate' | 'bench' | 'gating' | 'benching' | 'stop' }>;
 
-/** A happening in a colour, wrapped to the terminal. */
+/** Colored text of an event, wrapped to the terminal. */
 function statusLines(event: Status, { paint, width }: Look): string[] {
   const [style, text] = statusOf(event);
   return wrap(printable(text), width - 2, '    ').map((line) => paint(style, line));
@@ -62,24 +62,27 @@ function statusOf(event: Status): [style: Style, text: string] {
     case 'bind_refused':
       return ['bad', `✗ ${event.kernel} is not bound: ${event.message}`];
     case 'bench_failed':
-      return ['bad', `✗ no bench: ${event.message}`];
+      return ['bad', `✗ bench failed: ${event.message}`];
     case 'host_gone':
-      return ['warn', `! ${event.message}; trying again`];
+      return ['warn', `! ${event.message}; retrying`];
     case 'host_back':
-      return ['good', '✓ the host is back'];
+      return ['good', '✓ the host is available again'];
     case 'quarantined':
-      return ['bad', `✗ ${event.kernel} lost the device: the host has put the built-ins back`];
+      return [
+        'bad',
+        `✗ ${event.kernel} is in quarantine: the device was lost, and the host runs the built-in kernels`,
+      ];
   }
 }
 
 interface FileState {
   busy: boolean;
   lines: readonly string[];
-  /** Where its kernels run, by kernel. */
+  /** Binding status lines by kernel. */
   readonly bound: Map<string, readonly string[]>;
 }
 
-/** One screen that always shows how things stand. */
+/** Full-screen view of the current state. */
 export function screenView(screen: Screen, look: Look, now: () => Date): WatchView {
   const files = new Map<string, FileState>();
   let [url, benching] = ['', false];
@@ -103,7 +106,7 @@ export function screenView(screen: Screen, look: Look, now: () => Date): WatchVi
         ...(state.lines.length === 0
           ? [`${paint('dim', '…')} ${file}`]
           : state.lines.map((line, index) =>
-              index === 0 && state.busy ? `${line}${paint('note', '  in the gate …')}` : line,
+              index === 0 && state.busy ? `${line}${paint('note', '  checking …')}` : line,
             )),
         ...[...state.bound.values()].flat().map((line) => `  ${line}`),
       ]),
@@ -124,7 +127,7 @@ export function screenView(screen: Screen, look: Look, now: () => Date): WatchVi
         state.busy = false;
         state.lines = event.outcomes.flatMap((outcome) => compactLines(outcome, look));
         for (const kernel of state.bound.keys())
-          state.bound.set(kernel, [paint('dim', `${kernel}: what was bound before stays`)]);
+          state.bound.set(kernel, [paint('dim', `${kernel}: the previous version stays bound`)]);
         break;
       }
       case 'file_unreadable': {

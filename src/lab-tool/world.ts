@@ -1,19 +1,19 @@
 import type { SignalSource } from '../terminal/stop-signals.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
-/** What the tool gets from the process; only `lab.ts` makes the real one. */
+/** Process environment of the tool, created by `lab.ts` and replaced in tests. */
 export interface LabWorld {
-  /** Without the program's own name. */
+  /** Command-line arguments without the program name. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Where `package.json` lies. */
+  /** Folder of `package.json`. */
   readonly packageRoot: string;
   readonly stdout: Terminal;
   readonly stderr: Terminal;
   readonly signals: SignalSource;
-  /** Aborts when nobody reads stdout any more. */
+  /** Aborts when the reader of stdout is gone. */
   readonly readerGone: AbortSignal;
-  /** Also runs where an error that nobody caught ends the process. */
+  /** Adds an exit listener, which also runs after an uncaught error. */
   readonly atExit: (listener: () => void) => unknown;
   readonly exit: (code: number) => void;
 }

@@ -1,13 +1,13 @@
-/** What is bound on the live graph, and its one writer. */
+/** The kernels that are bound to the live graph. Only this class changes them. */
 import { type Binding, type LabKernel, overlapping, type ResidentEngine } from '../engine/index.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { Registered } from './registry.ts';
 
-/** A registered kernel on a target. */
+/** A registered kernel that is bound to a target. */
 export interface BoundKernel extends Binding {
-  /** Of the registration, without what a sweep chose for this shape. */
+  /** Digest of the registration, without the overrides that the tuning sweep chose for this shape. */
   readonly digest: string;
-  /** As it was when it was bound: its name may have been registered anew since. */
+  /** The registration at the time of binding: its name may have been registered again since. */
   readonly registered: Registered;
 }
 
@@ -16,12 +16,12 @@ export class Bindings {
   readonly #quarantine: Quarantine;
   readonly #unfused: ReadonlyMap<string, LabKernel>;
   #all: readonly BoundKernel[] = [];
-  /** While a change is on its way: steps may run on these already. */
+  /** Bindings that are being applied: steps may already run on them. */
   #coming: readonly BoundKernel[] = [];
-  /** Changes follow one another: each sees what the one before left. */
+  /** Serializes changes. */
   #tail: Promise<unknown> = Promise.resolve();
 
-  /** @param unfused see `bindUnits` of the engine */
+  /** @param unfused see `bindUnits` in the engine */
   constructor(engine: ResidentEngine, quarantine: Quarantine, unfused: ReadonlyMap<string, LabKernel>) {
     this.#engine = engine;
     this.#quarantine = quarantine;
@@ -32,14 +32,14 @@ export class Bindings {
     return this.#all;
   }
 
-  /** All or nothing. @returns names of kernels that ran on some target before and no longer do */
+  /** Adds all bindings or none. @returns names of the kernels that are replaced */
   add(added: readonly BoundKernel[]): Promise<readonly string[]> {
     return this.#after(async () => {
       const tokens = added[0]?.kernel.contract.tokens;
-      // A kernel for one token and one for many may share a target: each has its steps.
+      // A kernel for single-token steps and one for larger steps can share a target.
       const rivals = this.#all.filter(({ kernel }) => kernel.contract.tokens === tokens);
       const replaced = new Set<Binding>(overlapping(this.#engine.graph, rivals, added));
-      // A name means one content: what is bound of an older one goes back to the built-ins.
+      // Targets that run an older kernel of the same name return to the built-in kernels.
       const [{ kernel, digest } = {}] = added;
       for (const one of this.#all) {
         if (one.kernel.name === kernel?.name && one.digest !== digest) replaced.add(one);
@@ -53,7 +53,7 @@ export class Bindings {
     return this.#after(() => this.#set([]));
   }
 
-  /** The engine has lost its device and runs on the built-ins. @returns what was bound, or just being bound */
+  /** Clears the bindings after the engine lost its device. @returns the kernels that were bound or being bound */
   lost(): readonly BoundKernel[] {
     const before = [...this.#all, ...this.#coming];
     this.#all = [];
@@ -61,14 +61,14 @@ export class Bindings {
   }
 
   async #set(next: readonly BoundKernel[]): Promise<void> {
-    // On the disk first: whatever the kernels do to this process, the next one knows of them.
+    // Written to disk first: if these kernels crash the process, the next process can quarantine them.
     if (next.length > 0) await this.#quarantine.arm(kernelsOf(next));
     this.#coming = next;
     try {
       await this.#engine.bind(next, this.#unfused);
       this.#all = next;
     } catch (error) {
-      // What is bound now: nothing, when the device was lost meanwhile.
+      // `#all` is empty when the device was lost in the meantime.
       if (this.#all.length > 0) await this.#quarantine.arm(kernelsOf(this.#all));
       else await this.#quarantine.disarm();
       throw error;
@@ -85,24 +85,24 @@ export class Bindings {
   }
 }
 
-/** Each kernel once. */
+/** The distinct kernels of a list of bindings. */
 export const kernelsOf = (bound: readonly BoundKernel[]): { digest: string; name: string }[] => [
   ...new Map(bound.map(({ digest, kernel }) => [digest, { digest, name: kernel.name }])).values(),
 ];
 
-/** Ids of targets by kernel, in the order of binding. */
+/** Target ids by kernel name, in the order of binding. */
 export function targetsByKernel(bound: readonly BoundKernel[]): Map<string, string[]> {
   const all = new Map<string, string[]>();
   for (const { kernel, target } of bound) all.set(kernel.name, [...(all.get(kernel.name) ?? []), target]);
   return all;
 }
 
-/** Weight formats of a target, as far as its dispatches read weights. */
+/** The distinct weight formats that some dispatches read. */
 export const formatsOf = (labs: readonly { format?: string }[]): readonly string[] => [
   ...new Set(labs.flatMap(({ format }) => (format === undefined ? [] : [format]))),
 ];
 
-/** Digest of everything that runs, by kernel; what a sweep chose for a shape stands behind the name. */
+/** Digests of the bound kernels, by kernel name followed by the overrides that the tuning sweep chose. */
 export function kernelDigests(bound: readonly BoundKernel[]): Record<string, string> {
   const all: Record<string, string> = {};
   for (const { kernel, registered } of bound) {

@@ -3,15 +3,15 @@ import { canonicalJson } from '../signing/canonical-json.ts';
 import type { KernelRegistration } from './types.ts';
 
 /**
- * `sha256:<hex>` over what a kernel computes: op, source, entry point, dispatch, overrides, requirements. A name,
- * tunables and formats to try do not change it.
+ * `sha256:<hex>` of everything that defines what a kernel computes: op, source, entry point, dispatch, overrides,
+ * required features. The name, the tunables and the weight formats do not change it.
  */
 export function kernelDigest(registration: KernelRegistration): string {
   const { op, source, dispatch, overrides = {}, requires = [] } = registration;
   const { x, y = '1', z = '1' } = dispatch;
   const text = canonicalJson({
     op,
-    // Half a surrogate pair has no UTF-8, and no meaning in WGSL.
+    // A lone surrogate has no UTF-8 encoding and no meaning in WGSL.
     source: source.toWellFormed(),
     entry_point: registration.entry_point ?? 'main',
     dispatch: { x, y, z },

@@ -1,7 +1,7 @@
-/** Arithmetic over named numbers: the dispatch, FLOP and byte rules of a kernel. */
+/** Parser of arithmetic expressions over named numbers, for dispatch sizes, FLOP counts and byte counts of kernels. */
 
 export interface CompiledExpression {
-  /** Every name that occurs, once, in order. */
+  /** The distinct names, in order of first use. */
   readonly names: readonly string[];
   /** Throws `ExpressionError` when a name has no number. */
   evaluate(values: Readonly<Record<string, number>>): number;
@@ -22,7 +22,7 @@ export class ExpressionError extends Error {
 type Values = Readonly<Record<string, number>>;
 type Node = (values: Values) => number;
 
-/** Longer ones are refused, which also bounds how deep they nest. */
+/** In characters. This also limits the nesting depth. */
 const maxLength = 1000;
 
 const functions: ReadonlyMap<
@@ -57,8 +57,8 @@ function piecesOf(text: string): Piece[] {
 }
 
 /**
- * Numbers, names, `+ - * / %`, parentheses, `ceil(x)`, `floor(x)`, `min(a, ...)`, `max(a, ...)`. Division is that of
- * real numbers. Throws `ExpressionError`.
+ * Parses numbers, names, `+ - * / %`, parentheses, `ceil(x)`, `floor(x)`, `min(a, ...)` and `max(a, ...)`. Division
+ * is not rounded. Throws `ExpressionError`.
  */
 export function compileExpression(text: string): CompiledExpression {
   if (text.length > maxLength) {

@@ -2,7 +2,7 @@ import type { SigningKey } from '../signing/ed25519.ts';
 import { HostKeyError, hostKey } from '../signing/host-key.ts';
 import { LabError } from './types.ts';
 
-/** The host's key. Throws `LabError` `lab_failed` where there is none to be had. */
+/** Signing key of the host. Throws `LabError` `lab_failed` when it cannot be read or created. */
 export async function labKey(dataDir: string): Promise<SigningKey> {
   try {
     return await hostKey(dataDir);

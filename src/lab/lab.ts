@@ -55,28 +55,28 @@ export interface LabOptions {
   readonly engine: ResidentEngine;
   readonly wgsl: WgslSources;
   readonly dataDir: string;
-  /** Entry file of the process that runs candidates. */
+  /** Entry file of the child process that runs candidate kernels. */
   readonly childPath: string;
-  /** As the engine was told. */
+  /** Part of the adapter's name, as in the engine's options. */
   readonly adapter?: string | undefined;
-  /** Version of Dawn's binding. */
+  /** Version of the Dawn binding. */
   readonly dawn: string;
-  /** Dawn's switches that the host sets. */
+  /** Dawn toggles that the host sets. */
   readonly toggles: readonly string[];
   readonly trustedKeys: readonly string[];
   readonly allowUnverified: boolean;
-  /** What an operator must hear of. */
+  /** Called with messages for the operator. */
   readonly onWarning: (message: string) => void;
 }
 
-/** How long a registration waits for a busy device to give real activations. */
+/** How long a registration waits for a busy device to capture activations. */
 const patienceMs = 1000;
-/** Places of its text that a parity run may begin at. */
+/** Number of positions in the sample text at which a parity run may begin. */
 const shifts = 64;
-/** Mean KL divergence, in nats, that a sound set of kernels stays below. */
+/** Largest accepted mean KL divergence, in nats. */
 const tolerableKl = 1e-3;
 
-/** The lab of one resident model. */
+/** Kernel lab of one resident model. */
 export class ResidentLab implements Lab {
   readonly #options: LabOptions;
   readonly #quarantine: Quarantine;
@@ -88,7 +88,7 @@ export class ResidentLab implements Lab {
   #parityMode: ParityMode = { mode: 'standard' };
   #live: LiveModel | undefined;
   #warmed = false;
-  /** Of the last bench's bound arm, by dispatch. */
+  /** GPU times of the bound arm in the last bench, by dispatch. */
   #gpuMs: ReadonlyMap<string, number> = new Map();
 
   constructor(options: LabOptions, quarantine: Quarantine) {
@@ -102,11 +102,11 @@ export class ResidentLab implements Lab {
     engine.onBindingsLost = (reason) => this.#blame(reason);
   }
 
-  /** Opens the child's device ahead of the first registration: whoever looks around here will soon register. */
+  /** Opens the child's device before the first registration: a caller that uses the lab will probably register soon. */
   #warm(): void {
     if (this.#warmed) return;
     this.#warmed = true;
-    // A child that cannot start is told to whoever registers.
+    // `register` reports a child that cannot start.
     this.#gate.warm().catch(() => undefined);
   }
 
@@ -138,7 +138,7 @@ export class ResidentLab implements Lab {
     if (!targets.includes(chosen)) {
       throw new LabError(
         'invalid_target',
-        `The op ${op} has no stub for the target '${chosen}' on this adapter; there is: ${targets.join(', ')}.`,
+        `target: expected one of ${targets.join(', ')} for the op ${op} on this adapter, got '${chosen}'.`,
       );
     }
     const format = engine.model.quantization.toLowerCase();
@@ -207,7 +207,7 @@ export class ResidentLab implements Lab {
       const { bound } = runner;
       const mode = this.#parityMode;
       const seed = mode.seed ?? freshSeed();
-      // Another part of the text each time.
+      // Each seed selects another part of the text.
       const text = live.text(textTokens + shifts).slice(seed % shifts);
       const standIns = new Set(this.#unfused.values());
       const components = bound ? await componentParity(runner, bound, text, { mode, standIns, signal }) : [];
@@ -250,7 +250,7 @@ export class ResidentLab implements Lab {
         fingerprint,
         ...(onProgress ? { onProgress } : {}),
       });
-      // Of what is bound now, not of what was bound when the bench began.
+      // Keep the times only if the same kernels are still bound.
       this.#gpuMs = new Map(
         runner.bound !== bound ? [] : result.components.map(({ id, gpu_ms: ms }) => [id, ms]),
       );
@@ -270,7 +270,7 @@ export class ResidentLab implements Lab {
     const { engine, dataDir } = this.#options;
     const bound = this.#bindings.all;
     if (bound.length === 0) {
-      throw new LabError('nothing_bound', 'No kernel of the lab is bound, so there is nothing to save.');
+      throw new LabError('nothing_bound', 'No lab kernel is bound, so there is nothing to save.');
     }
     const byKernel = targetsByKernel(bound);
     const registered = [...new Map(bound.map((one) => [one.kernel.name, one.registered])).values()];
@@ -297,11 +297,11 @@ export class ResidentLab implements Lab {
   }
 
   /**
-   * Binds a saved config: validated, and every kernel gated again on this adapter.
-   * @throws LabError that says why it cannot be bound; nothing of it is bound then
+   * Binds a saved config. Validates it, and checks every kernel again on this adapter.
+   * @throws LabError with the reason; nothing is bound then
    */
   async bindConfig(name: string, signal: AbortSignal): Promise<readonly string[]> {
-    await this.#configs.read(name); // tells what there is when this is not
+    await this.#configs.read(name); // throws `unknown_config` with the list of saved configs
     const { report, envelope } = await this.#validation({ path: `${name}.json` });
     if (!envelope) {
       const why = report.stages.flatMap(({ findings }) =>
@@ -317,7 +317,10 @@ export class ResidentLab implements Lab {
       for (const { kernel, components } of envelope.bindings) {
         const registration = envelope.kernels.find((one) => one.name === kernel);
         if (!registration)
-          throw new LabError('unknown_kernel', `The config '${name}' lacks its kernel '${kernel}'.`);
+          throw new LabError(
+            'unknown_kernel',
+            `The config '${name}' does not contain its kernel '${kernel}'.`,
+          );
         const checked = await this.register(registration, signal);
         if (!checked.accepted) {
           const first = checked.stages
@@ -325,7 +328,7 @@ export class ResidentLab implements Lab {
             .find(({ severity }) => severity === 'error');
           throw new LabError(
             'not_bindable',
-            `The kernel '${kernel}' of the config '${name}' fails its gate on this adapter: ${first?.message ?? ''}`,
+            `The kernel '${kernel}' of the config '${name}' fails the gate on this adapter: ${first?.message ?? ''}`,
           );
         }
         bound.push(...(await this.bind({ kernel, components })).components);
@@ -337,23 +340,26 @@ export class ResidentLab implements Lab {
     }
   }
 
-  /** Ends the child; what is bound stays bound until the engine closes. An orderly end: nothing is blamed for it. */
+  /**
+   * Stops the child. Kernels stay bound until the engine closes. After this, the end of the process quarantines
+   * nothing.
+   */
   async close(): Promise<void> {
     await this.#quarantine.disarm().catch(() => undefined);
     await this.#gate.close();
   }
 
-  /** Kernels are compared by what a model generates. */
+  /** Throws for an embedding model: kernels are compared by the tokens that a model generates. */
   #refuseEmbeddings(): void {
     const { id, kind } = this.#options.engine.model;
     if (kind === 'generate') return;
     throw new LabError(
       'not_bindable',
-      `The resident model '${id}' makes embeddings; the lab binds, compares and times kernels on models that generate.`,
+      `The resident model '${id}' is an embedding model; the lab binds, compares and benchmarks kernels only on models that generate text.`,
     );
   }
 
-  /** The model on its present device: a lost one is replaced. */
+  /** The model on the current device; rebuilt after a device loss. */
   #model(): LiveModel {
     const { engine, wgsl } = this.#options;
     if (this.#live?.runner !== engine.runner) this.#live = new LiveModel(engine, wgsl, this.#unfused);
@@ -366,7 +372,7 @@ export class ResidentLab implements Lab {
     const names = this.#registry.all().map(({ registration }) => registration.name);
     throw new LabError(
       'unknown_kernel',
-      `There is no registered kernel '${name}'; registered are: ${names.join(', ') || 'none'}.`,
+      `There is no registered kernel '${name}'; registered kernels: ${names.join(', ') || 'none'}.`,
     );
   }
 
@@ -377,8 +383,8 @@ export class ResidentLab implements Lab {
       new LabError('not_bindable', `The kernel '${name}' cannot be bound: ${why}.`);
     const reason = this.#quarantine.reasonFor(report.digest);
     if (reason !== undefined)
-      throw refuse(`its content is in quarantine (${reason}); change it and register it again`);
-    if (!report.accepted) throw refuse('its gate did not accept it');
+      throw refuse(`it is in quarantine (${reason}); change it and register it again`);
+    if (!report.accepted) throw refuse('the gate did not accept it');
     if (report.unverified && !this.#options.allowUnverified) {
       throw refuse(
         'it was never compared with its oracle (parity mode off); register it under another mode, or start the host with --allow-unverified-kernels',
@@ -401,7 +407,10 @@ export class ResidentLab implements Lab {
       if (!labs) {
         const why = model.targets.refusal(id);
         const because = why === undefined ? '.' : `: ${why}.`;
-        throw new LabError('incompatible_component', `${id} cannot be bound alone in this model${because}`);
+        throw new LabError(
+          'incompatible_component',
+          `${id} cannot be bound on its own in this model${because}`,
+        );
       }
       const foreign = formatsOf(labs).find(
         (one) => registration.dtypes && !registration.dtypes.includes(one),
@@ -409,7 +418,7 @@ export class ResidentLab implements Lab {
       if (foreign !== undefined) {
         throw new LabError(
           'incompatible_component',
-          `${id} has weights of type ${foreign}, and the kernel was checked for ${registration.dtypes?.join(', ')}.`,
+          `${id} has weights in ${foreign}, but the kernel was checked for ${registration.dtypes?.join(', ')}.`,
         );
       }
       const kernel = labKernelOf(registration, bestFor(report, labs[0]));
@@ -481,18 +490,18 @@ export class ResidentLab implements Lab {
     const lost = kernelsOf(this.#bindings.lost());
     const names = lost.map(({ name }) => name).join(', ');
     this.#options.onWarning(
-      `the device was lost while kernels of the lab were bound (${reason}); in quarantine now: ${names}`,
+      `the device was lost while lab kernels were bound (${reason}); now in quarantine: ${names}`,
     );
     this.#quarantine
       .add(lost, `the device was lost while it was bound: ${reason}`)
       .then(() => this.#quarantine.disarm())
       .catch((error: unknown) =>
-        this.#options.onWarning(`the quarantine could not be written: ${String(error)}`),
+        this.#options.onWarning(`the quarantine file could not be written: ${String(error)}`),
       );
   }
 }
 
-/** Opens the lab of a resident model: reads what earlier processes left. The child starts when somebody comes. */
+/** Opens the lab of a resident model and reads the quarantine of earlier processes. The child starts on first use. */
 export async function openLab(options: LabOptions): Promise<ResidentLab> {
   const quarantine = await Quarantine.open(options.dataDir, (name, reason) =>
     options.onWarning(`the kernel ${name} is in quarantine: ${reason}`),

@@ -1,16 +1,19 @@
-/** What a kernel is told by `params`: its struct may end before members that came to the op later. */
+/** Compatibility of a kernel's `params` struct with the op: it may lack members that were added to the op later. */
 import { type Contract, unknownParams } from '../../kernels/contracts.ts';
 import type { ParityCase } from './types.ts';
 import type { Reflection } from './wgsl/reflect.ts';
 
-/** Members of `params` that a module declares. */
+/** Number of `params` members that a module declares. */
 export function declaredParams({ bindings }: Contract, { variables }: Reflection): number {
   const number = bindings.findIndex(({ name }) => name === 'params');
   const variable = variables.find(({ binding, isResource }) => isResource && binding === number);
   return variable?.type.kind === 'struct' ? variable.type.struct.members.length : 0;
 }
 
-/** The cases that a kernel can be right on, and members that it would need for others of the resident model. */
+/**
+ * Selects the cases that need no more `params` members than the kernel declares.
+ * @returns also the missing members that cases of the resident model need
+ */
 export function tellable(
   contract: Contract,
   declared: number,
@@ -27,7 +30,7 @@ export function tellable(
 
 const isOfModel = (name: string): boolean => /^(live|captured) /.test(name);
 
-/** Why a kernel cannot run a dispatch; undefined when it can. */
+/** Why the `params` struct of a kernel does not fit a dispatch; undefined when it does. */
 export function paramsFault(
   { contract, params: declared }: { contract: Contract; params: number },
   { params }: { params: Readonly<Record<string, number>> },
@@ -35,5 +38,5 @@ export function paramsFault(
   const unknown = unknownParams(contract, declared, params);
   if (unknown.length === 0) return undefined;
   const values = unknown.map((name) => `params.${name} is ${params[name]}`).join(' and ');
-  return `${values} there, and its struct of params ends before: declare all members of ${contract.op} and heed them`;
+  return `${values} there, but the kernel's params struct ends before: declare all params members of ${contract.op} and use them`;
 }

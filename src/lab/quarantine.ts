@@ -1,8 +1,8 @@
 /**
- * Kernels that took the device or the process down: remembered by content across starts. While kernels are bound, a
- * file says so; it is gone after an orderly end. A start that finds one knows that the process before it died with
- * those kernels bound, and does not bind them again, so that a bad kernel in a saved config cannot keep the host from
- * starting.
+ * Quarantine: kernels that crashed the device or the process, identified by digest and kept across restarts. While
+ * kernels are bound, the file `armed.json` lists them; a clean shutdown deletes it. A start that finds the file knows
+ * that the previous process crashed with those kernels bound, and does not bind them again. So a faulty kernel in a
+ * saved config cannot keep the host from starting.
  */
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const kernelSchema = z.object({ digest: z.string(), name: z.string() });
 const quarantinedSchema = kernelSchema.extend({ reason: z.string(), since: z.string() });
 type Quarantined = z.infer<typeof quarantinedSchema>;
 
-/** Kernels that ran for so long without a fault are not blamed for the first ends of the process after that. */
+/** Kernels that ran this long without a fault are proven: the first crashes after that do not quarantine them. */
 const provenMs = 60_000;
 const toleratedEnds = 2;
 
@@ -23,9 +23,9 @@ const armedSchema = z.object({
   kernels: z.array(kernelSchema),
   since: z.string(),
   proven: z.boolean(),
-  /** Disorderly ends of the process since they were proven. */
+  /** Number of process crashes since the kernels were proven. */
   ends: z.number(),
-  /** Of the process that bound them. */
+  /** Process that bound them. */
   pid: z.number().optional(),
 });
 type Armed = z.infer<typeof armedSchema>;
@@ -35,7 +35,7 @@ export class Quarantine {
   readonly #list = new Map<string, Quarantined>();
   #armed: Armed | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Writes follow one another. */
+  /** Serializes writes. */
   #tail: Promise<unknown> = Promise.resolve();
 
   private constructor(folder: string) {
@@ -43,9 +43,9 @@ export class Quarantine {
   }
 
   /**
-   * Reads what earlier processes left in `<data dir>/lab`, and blames the kernels that were bound when the last one
-   * died.
-   * @param onBlamed told of each kernel that is quarantined now
+   * Reads the files of earlier processes in `<data dir>/lab`, and quarantines the kernels that were bound when the
+   * last process crashed.
+   * @param onQuarantined called for each kernel that this call quarantines
    */
   static async open(dataDir: string, onBlamed: (name: string, reason: string) => void): Promise<Quarantine> {
     const quarantine = new Quarantine(join(dataDir, 'lab'));
@@ -56,26 +56,26 @@ export class Quarantine {
       quarantine.#path('armed'),
       armedSchema.transform((one) => [one]),
     );
-    // Another host on the same folder is at work with them.
+    // Another host that uses the same folder is running with these kernels.
     if (left?.pid !== undefined && runs(left.pid)) return quarantine;
     if (left?.proven && left.ends < toleratedEnds) {
       quarantine.#armed = { ...left, ends: left.ends + 1 };
     } else if (left) {
       const reason = left.proven
-        ? `the host ended ${left.ends + 1} times in a row while it was bound`
-        : 'the host ended soon after it was bound';
+        ? `the host crashed ${left.ends + 1} times in a row while it was bound`
+        : 'the host crashed soon after it was bound';
       for (const { name } of left.kernels) onBlamed(name, reason);
       try {
         await quarantine.add(left.kernels, reason);
         await quarantine.disarm();
       } catch {
-        // Nothing can be written: this process knows of them, and the next one finds what this one found.
+        // The files cannot be written. The list in memory holds for this process, and the next one repeats this check.
       }
     }
     return quarantine;
   }
 
-  /** Why a kernel of this content may not be bound; undefined when it may. */
+  /** Why the kernel with this digest is quarantined; undefined when it is not. */
   reasonFor(digest: string): string | undefined {
     return this.#list.get(digest)?.reason;
   }
@@ -87,11 +87,11 @@ export class Quarantine {
     await this.#write('quarantine', [...this.#list.values()]);
   }
 
-  /** Says on the disk that these kernels are bound, before they are. */
+  /** Records on disk that these kernels are bound. Call it before they are bound. */
   async arm(kernels: readonly { digest: string; name: string }[]): Promise<void> {
     clearTimeout(this.#timer);
     const known = new Set(this.#armed?.proven ? this.#armed.kernels.map(({ digest }) => digest) : []);
-    // What survived before and is bound again keeps its record.
+    // Proven kernels that are bound again stay proven.
     const same = kernels.every(({ digest }) => known.has(digest));
     const armed: Armed = {
       kernels: kernels.map(({ digest, name }) => ({ digest, name })),
@@ -110,7 +110,7 @@ export class Quarantine {
     this.#timer.unref();
   }
 
-  /** Nothing of the lab is bound any more, or the host ends in an orderly way. */
+  /** Deletes the record, when no lab kernel is bound any more or the host shuts down cleanly. */
   async disarm(): Promise<void> {
     clearTimeout(this.#timer);
     this.#armed = undefined;
@@ -119,7 +119,7 @@ export class Quarantine {
       try {
         await rm(path, { force: true });
       } catch (error) {
-        // The folder itself is none.
+        // A parent of the path is not a directory, so there is no file to remove.
         if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return;
         throw new LabError('lab_failed', `${path} cannot be removed: ${messageOf(error)}.`);
       }
@@ -152,7 +152,7 @@ export class Quarantine {
   }
 }
 
-/** Whether another process of this number runs. */
+/** Whether another process with this id is running. */
 function runs(pid: number): boolean {
   if (pid === process.pid) return false;
   try {
@@ -163,7 +163,7 @@ function runs(pid: number): boolean {
   }
 }
 
-/** What a file holds; nothing when it is absent or holds something else. */
+/** The parsed contents of a JSON file; empty when the file is absent or does not match the schema. */
 async function readJson<Out>(path: string, schema: z.ZodType<readonly Out[]>): Promise<readonly Out[]> {
   try {
     return schema.parse(JSON.parse(await readFile(path, 'utf8')));

@@ -1,4 +1,4 @@
-/** Kernels that were registered, in the order of their last registration. */
+/** Registered kernels, in the order of their last registration. */
 import type { KernelRegistration, KernelRegistrationReport } from './types.ts';
 
 export interface Registered {
@@ -6,13 +6,13 @@ export interface Registered {
   readonly report: KernelRegistrationReport;
 }
 
-/** More are forgotten, the oldest first, unless they are bound. */
+/** Above this number, the oldest kernels that are not bound are removed. */
 const most = 1000;
 
 export class Registry {
   readonly #byName = new Map<string, Registered>();
 
-  /** Replaces what had the name. */
+  /** Replaces an earlier registration of the same name. */
   set(one: Registered, isBound: (name: string) => boolean): void {
     const { name } = one.registration;
     this.#byName.delete(name);

@@ -1,21 +1,21 @@
-/** What a gate's report means for the resident model. */
+/** Additions to a registration report that concern the resident model. */
 import type { Finding, KernelRegistration, KernelRegistrationReport } from './types.ts';
 
 export const capturedUnavailable: Finding = {
   code: 'captured_unavailable',
   severity: 'info',
   message:
-    'the model was busy, so no activations of it were among the inputs: register again when it is idle, or run parity on the live graph',
+    'the model was busy, so the inputs contain no captured activations: register again when it is idle, or run parity on the live graph',
 };
 
-/** A kernel for other weights than the model's is right for all we know, and of no use here. */
+/** A kernel for weight formats that the resident model does not have can pass the gate, but cannot be bound. */
 export function foreignFormats({ dtypes }: KernelRegistration, formats: readonly string[]): Finding[] {
   if (!dtypes || formats.length === 0 || formats.some((one) => dtypes.includes(one))) return [];
-  const message = `it was checked for weights of type ${dtypes.join(', ')}, and the resident model's are ${formats.join(', ')}: it cannot be bound here`;
+  const message = `the kernel was checked for weights in ${dtypes.join(', ')}, but the resident model has ${formats.join(', ')}: it cannot be bound here`;
   return [{ code: 'foreign_dtypes', severity: 'warning', message }];
 }
 
-/** The report with findings about the resident model, in its parity stage. */
+/** Adds findings to the parity stage of a report. */
 export function withNotes(
   report: KernelRegistrationReport,
   notes: readonly Finding[],
@@ -26,7 +26,7 @@ export function withNotes(
   return { ...report, stages };
 }
 
-/** What a sweep of the tunables found best for a shape; nothing when there was none. */
+/** The fastest overrides for a shape, from the tuning sweep; empty without a sweep. */
 export function bestFor(
   { tuning }: KernelRegistrationReport,
   lab: { readonly dims: Readonly<Record<string, number>>; readonly format?: string } | undefined,

@@ -1,6 +1,6 @@
 import type { Stub } from './stubs.ts';
 
-/** Directives that tell the authors' tool how to register a file: `//! op: rms_norm`. */
+/** Header lines that tell the `lathe-lab` tool how to register the file, for example `//! op: rms_norm`. */
 export function stubHeader(op: string, { dispatch, overrides, requires }: Stub): string {
   const { x, y, z } = dispatch;
   const grid = [

@@ -3,19 +3,19 @@ import { type Contract, type ContractBinding, contracts } from '../../kernels/co
 import { formatNames } from '../../kernels/formats.ts';
 import { LabError } from './types.ts';
 
-/** A starting point for a kernel: it compiles and passes the gate as it is. */
+/** Starting point for a kernel author: it compiles and passes the gate unchanged. */
 export interface Stub {
   readonly source: string;
-  /** To register it with. */
+  /** Dispatch rule to register it with. */
   readonly dispatch: { readonly x: string; readonly y?: string; readonly z?: string };
-  /** Overrides of the source with their defaults. */
+  /** Overrides that the source declares, with their defaults. */
   readonly overrides: Readonly<Record<string, number>>;
   readonly requires: readonly ('shader-f16' | 'subgroups')[];
 }
 
 type Target = 'plain' | 'f16' | 'subgroups';
 
-/** The adapter feature that a target needs. */
+/** Adapter feature that each target needs. */
 const featureOf = { plain: undefined, f16: 'shader-f16', subgroups: 'subgroups' } as const satisfies Record<
   Target,
   string | undefined
@@ -25,7 +25,7 @@ const targets = Object.keys(featureOf) as Target[];
 const isProduct = ({ covers }: Contract): boolean => covers.includes('matmul');
 const readsWeights = ({ bindings }: Contract): boolean => bindings.some(({ dtype }) => dtype === 'weights');
 
-/** Ops beside products that a target shows something of; the others neither reduce nor store halves. */
+/** Targets with a source of their own, for ops other than products. The other ops neither reduce nor store f16. */
 const shownBy: Readonly<Record<string, readonly Target[]>> = {
   rms_norm: ['plain', 'subgroups'],
   norm_add: ['plain', 'subgroups'],
@@ -37,19 +37,16 @@ const shownBy: Readonly<Record<string, readonly Target[]>> = {
   sample: ['plain', 'subgroups'],
 };
 
-/** @throws LabError `unknown_op`, also for an op of the live graph that only built-in kernels compute */
+/** @throws LabError `unknown_op`, also for an op that only built-in kernels can compute */
 export function contractOf(op: string): Contract {
   const contract = contracts.get(op);
   if (contract) return contract;
-  throw new LabError(
-    'unknown_op',
-    `There is no contract for an op '${op}'; there is one for ${[...contracts.keys()].join(', ')}.`,
-  );
+  throw new LabError('unknown_op', `op: expected one of ${[...contracts.keys()].join(', ')}, got '${op}'.`);
 }
 
 /**
- * Targets that there is a stub for: `plain`, and `f16` and `subgroups` where the adapter has them.
- * @param features of the adapter
+ * Targets that an op has stubs for: `plain`, and `f16` and `subgroups` if the adapter supports them.
+ * @param features features of the adapter
  */
 export function stubTargets(op: string, features: readonly string[]): string[] {
   contractOf(op);
@@ -60,22 +57,19 @@ export function stubTargets(op: string, features: readonly string[]): string[] {
 }
 
 /**
- * The stub of an op, as an author would write it: no directives, one weight format.
- * @param target one of `stubTargets`; what the adapter has is not asked here
- * @param format of the weights, for ops that read some
+ * Renders the stub of an op as plain WGSL, without preprocessor directives and for one weight format.
+ * @param target one of `stubTargets`; adapter features are not checked here
+ * @param format weight format, for ops that read weights
  */
 export function renderStub(wgsl: WgslSources, op: string, target: string, format = 'q8_0'): Stub {
   const contract = contractOf(op);
   if (!isTarget(target)) {
-    throw new LabError(
-      'invalid_target',
-      `There is no target '${target}': expected one of ${targets.join(', ')}.`,
-    );
+    throw new LabError('invalid_target', `target: expected one of ${targets.join(', ')}, got '${target}'.`);
   }
   if (readsWeights(contract) && !formatNames.some((name) => name === format)) {
     throw new LabError(
       'invalid_target',
-      `There is no weight format '${format}': expected one of ${formatNames.join(', ')}.`,
+      `format: expected one of ${formatNames.join(', ')}, got '${format}'.`,
     );
   }
   const shown = isProduct(contract) || (shownBy[op]?.includes(target) ?? false) ? target : 'plain';
@@ -98,12 +92,12 @@ export function renderStub(wgsl: WgslSources, op: string, target: string, format
 
 const isTarget = (name: string): name is Target => targets.some((target) => target === name);
 
-/** For an op that a feature does nothing for: the author may have an idea. */
+/** Note for an op whose stub does not use the feature of the target. */
 const switchedOn = (target: Target): string =>
-  `// This op neither reduces nor stores halves: the plain kernel, with the feature switched on for your own ideas.\n` +
+  `// This stub does not use the feature: the op neither reduces nor stores f16. It is enabled so that you can use it.\n` +
   `enable ${target};\n\n`;
 
-/** Path below `wgsl/`. Ops that differ in a few lines share a file. */
+/** Path below `wgsl/`. Similar ops share a file. */
 export function stubSource(contract: Contract): string {
   if (isProduct(contract)) return 'lab/product.wgsl';
   return `lab/${contract.op === 'attention_decode' ? 'attention' : contract.op}.wgsl`;
@@ -116,20 +110,20 @@ function switches({ covers }: Contract, target: Target, format: string): Readonl
     ['NORM', covers[0] === 'rms_norm'],
     ['GATED', covers.at(-1) === 'gated_activation'],
     ['ADD', covers.at(-1) === 'add'],
-    // F16 is the target's.
+    // The flag F16 means the target, so the weight format f16 has another flag.
     ...formatNames.map(
       (name) => [name === 'f16' ? 'WEIGHTS_F16' : name.toUpperCase(), name === format] as const,
     ),
-    // Halves can hold a weight of these before its scale.
+    // In these formats, a weight without its scale fits in f16.
     ['HALF_WEIGHTS', target === 'f16' && ['q8_0', 'q4_0', 'f16'].includes(format)],
   ]);
 }
 
-/** Active lines of a source, with what it includes in its place; `//#if`, `//#else`, `//#endif` and `//#include`. */
+/** Preprocesses a WGSL source: `//#if`, `//#else`, `//#endif` and `//#include`. */
 function render(wgsl: WgslSources, path: string, on: ReadonlyMap<string, boolean>): string {
   const text = wgsl.get(path);
   if (text === undefined) throw new Error(`no WGSL source '${path}'`);
-  // Of each open `//#if`: whether its present branch is active.
+  // For each open `//#if`: whether the current branch is active.
   const open: boolean[] = [];
   const lines: string[] = [];
   for (const [index, line] of text.split('\n').entries()) {
@@ -146,7 +140,7 @@ function render(wgsl: WgslSources, path: string, on: ReadonlyMap<string, boolean
     else if (verb === 'endif' && open.length > 0) open.pop();
     else if (verb === 'include') {
       if (active) lines.push(render(wgsl, argument, on).trim());
-    } else throw new Error(`${path}:${index + 1}: directive '${line.trim()}' is not understood`);
+    } else throw new Error(`${path}:${index + 1}: unknown directive '${line.trim()}'`);
   }
   if (open.length > 0) throw new Error(`${path}: //#if without //#endif`);
   return lines.join('\n').replace(/\n{3,}/g, '\n\n');
@@ -154,7 +148,7 @@ function render(wgsl: WgslSources, path: string, on: ReadonlyMap<string, boolean
 
 const accesses = { in: 'read', out: 'read_write', inout: 'read_write', uniform: 'uniform' } as const;
 
-/** Comments that say what the op is and how the kernel is registered. */
+/** Header comment: the op, its bindings, and how to register the kernel. */
 function heading(contract: Contract, format: string, overrides: Readonly<Record<string, number>>): string {
   const { op, summary, bindings, dispatch } = contract;
   const names = Object.entries(overrides).map(([name, value]) => `${name} = ${value}`);
@@ -165,12 +159,12 @@ function heading(contract: Contract, format: string, overrides: Readonly<Record<
     `${op}${readsWeights(contract) ? `, weights in ${format}` : ''}`,
     `  ${summary}`,
     '',
-    'Bindings of group 0, row-major, a row a token:',
+    'Bindings of group 0, row-major, one row for each token:',
     ...bindings.map((binding, index) => `  ${index} ${describe(binding)}`),
     '',
     `Register with the dispatch rule ${rule.join(', ')}`,
-    `and the overrides ${names.join(', ')}, or values of your own; as tunables the best are found by measuring.`,
-    ...(contract.tokens === 'one' ? ['Only steps of one token come here.'] : []),
+    `and the overrides ${names.join(', ')}, or other values. List values as tunables to find the fastest by measurement.`,
+    ...(contract.tokens === 'one' ? ['The kernel runs only in steps of one token.'] : []),
     '',
   ]
     .map((line) => `// ${line}`.trimEnd())

@@ -1,13 +1,13 @@
-/** Which targets of the graph a request to bind means. */
+/** Resolves a bind request to targets of the graph. */
 import { fits, type Target } from '../engine/index.ts';
 import { type BindRequest, LabError } from './types.ts';
 
 /**
- * `*` stands for anything within a segment, `**` (or more) also over the dots between segments. The time is that of the
- * two lengths multiplied, whatever the glob: a regular expression would take for ever over a row of stars.
+ * Glob match: `*` matches within a segment, `**` (or more) also across the dots between segments. Takes time
+ * proportional to the product of the lengths for every glob; a regular expression can take exponential time.
  */
 export function matchesGlob(glob: string, id: string): boolean {
-  // Ends of the beginnings of `id` that the parts so far match.
+  // Lengths of the prefixes of `id` that the parts so far match.
   let ends = new Set([0]);
   for (const part of glob.split(/(\*+)/)) {
     const next = new Set<number>();
@@ -27,8 +27,8 @@ export function matchesGlob(glob: string, id: string): boolean {
 }
 
 /**
- * Targets that do not overlap. A glob over components means nodes where the op is one of nodes and the glob matches
- * any, else spans.
+ * Resolves the globs of a bind request to targets that do not overlap. A glob selects the matching nodes that have
+ * the op; if there are none, the matching spans.
  */
 export function targetsFor(request: BindRequest, op: string, targets: readonly Target[]): Target[] {
   const chosen = new Map<string, Target>();
@@ -37,10 +37,7 @@ export function targetsFor(request: BindRequest, op: string, targets: readonly T
     ...(request.span === undefined ? [] : [{ glob: request.span, spansOnly: true }]),
   ];
   if (wanted.length === 0) {
-    throw new LabError(
-      'unknown_component',
-      'Nothing to bind to: give components (globs over their ids) or a span.',
-    );
+    throw new LabError('unknown_component', 'components or span: expected at least one glob, got none.');
   }
   for (const { glob, spansOnly } of wanted) {
     const matched = targets.filter(({ id, isSpan }) => matchesGlob(glob, id) && (isSpan || !spansOnly));
@@ -53,7 +50,7 @@ export function targetsFor(request: BindRequest, op: string, targets: readonly T
       const ops = [...new Set(matched.map((target) => target.op))].join(', ');
       throw new LabError(
         'incompatible_component',
-        `'${glob}' matches components of op ${ops}, and the kernel is for ${op}${examples(op, targets)}.`,
+        `'${glob}' matches components of op ${ops}, but the kernel is for ${op}${examples(op, targets)}.`,
       );
     }
     const nodes = fitting.filter(({ isSpan }) => !isSpan);
@@ -80,5 +77,7 @@ function examples(op: string, targets: readonly Target[]): string {
   const slots = new Set(
     targets.filter((target) => fits(op, target)).map(({ id }) => id.replace(/^layers\.\d+\./, 'layers.*.')),
   );
-  return slots.size === 0 ? `; this model has nothing for ${op}` : `; ${op} fits ${[...slots].join(', ')}`;
+  return slots.size === 0
+    ? `; this model has no component of op ${op}`
+    : `; ${op} can be bound to ${[...slots].join(', ')}`;
 }

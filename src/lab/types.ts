@@ -1,34 +1,34 @@
-/** Shapes that the lab's parts share; members in snake_case go over the wire as they are. */
+/** Types that the modules of the lab share. Members in snake_case are sent over the wire as they are. */
 
 import { isPortableName } from '../words/portable-name.ts';
 
 export { formatNames } from '../../kernels/formats.ts';
 
-/** What a kernel may be called. */
+/** Pattern of a valid kernel name. */
 export const kernelName = /^[a-z][a-z0-9_.-]{0,63}$/;
 
-/** Whether a config may be called so: a plain file name that cannot leave its directory. */
+/** Whether a config may have this name: a plain file name that cannot escape its directory. */
 export const isConfigName = (name: string): boolean =>
   /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name) && !name.includes('..') && isPortableName(name);
 
-/** What a kernel author registers. */
+/** Request body of POST /lab/v1/kernels: a kernel to check and register. */
 export interface KernelRegistration {
-  /** Matches `kernelName`. */
+  /** Matches `kernelNamePattern`. */
   readonly name: string;
   /** A key of `contracts`. */
   readonly op: string;
-  /** WGSL. */
+  /** WGSL source. */
   readonly source: string;
   /** Default `main`. */
   readonly entry_point?: string | undefined;
-  /** Expressions over the op's dims and the overrides; what is absent is 1. */
+  /** Workgroup counts as expressions over the op's dims and the overrides. An absent axis is 1. */
   readonly dispatch: { readonly x: string; readonly y?: string | undefined; readonly z?: string | undefined };
-  /** Values of the module's overrides. */
+  /** Values of the module's `override` declarations, by name. */
   readonly overrides?: Readonly<Record<string, number>> | undefined;
-  /** Overrides with the values to try. */
+  /** Overrides to tune, each with the values to try. */
   readonly tunables?: Readonly<Record<string, readonly number[]>> | undefined;
   readonly requires?: readonly ('shader-f16' | 'subgroups')[] | undefined;
-  /** Weight formats that the kernel reads (one of `formatNames`); the model's own when absent. */
+  /** Weight formats that the kernel reads (of `formatNames`). Default: the formats of the resident model. */
   readonly dtypes?: readonly string[] | undefined;
 }
 
@@ -37,10 +37,10 @@ export interface Finding {
   readonly code: string;
   readonly severity: 'error' | 'warning' | 'info';
   readonly message: string;
-  /** Of the author's source, from 1. */
+  /** Line in the author's source, from 1. */
   readonly line?: number;
   readonly column?: number;
-  /** Characters (UTF-16). */
+  /** Length in UTF-16 code units. */
   readonly length?: number;
 }
 
@@ -48,18 +48,20 @@ export type StageName = 'parse' | 'interface' | 'safety' | 'pipeline' | 'parity'
 
 export interface Stage {
   readonly stage: StageName;
-  /** No finding is an error. What is behind a failed stage is left out, but for safety behind interface. */
+  /**
+   * True when no finding is an error. Stages after a failed one do not run, except that safety runs after interface.
+   */
   readonly ok: boolean;
   readonly findings: readonly Finding[];
 }
 
-/** One parity case. */
+/** Result of one parity case. */
 export interface CaseVerdict {
-  /** For example `random 3x64x96 q8_0`. */
+  /** Name of the case, for example `random 3x64x96 q8_0`. */
   readonly case: string;
   readonly ok: boolean;
   readonly nmse: number;
-  /** What is tolerated, by op, weight format and parity mode. */
+  /** Largest tolerated NMSE, by op, weight format and parity mode. */
   readonly nmse_limit: number;
   readonly max_abs: number;
   readonly max_rel: number;
@@ -70,45 +72,45 @@ export interface CaseVerdict {
     readonly expected: number;
     readonly got: number;
   };
-  /** The built-in kernel's own error on the same input. */
+  /** Error of the built-in kernel on the same input. */
   readonly builtin?: { readonly nmse: number; readonly max_abs: number };
 }
 
 export interface Tolerance {
   readonly nmse: number;
-  /** As a part of the greatest expected magnitude. */
+  /** Relative to the largest expected magnitude. */
   readonly max_abs: number;
-  /** Least part of the elements that are near their expected value. */
+  /** Smallest fraction of the elements that must be near their expected value. */
   readonly matched_ratio: number;
 }
 
 export interface ParityMode {
   readonly mode: 'strict' | 'standard' | 'off';
-  /** 0.01 to 10; multiplies the tolerances. */
+  /** Factor for the tolerances, 0.01 to 10. */
   readonly tolerance_scale?: number | undefined;
-  /** Makes the inputs of the gate repeatable; a fresh one is drawn when absent. */
+  /** Seed of the gate's inputs, to repeat a run. Default: a random seed. */
   readonly seed?: number | undefined;
 }
 
 export interface KernelRegistrationReport {
   readonly kernel: string;
-  /** `sha256:<hex>` over what the kernel computes: op, source, entry point, dispatch, overrides, requirements. */
+  /** `sha256:<hex>` of everything that defines the computation; see `kernelDigest`. */
   readonly digest: string;
   readonly accepted: boolean;
-  /** Parity mode `off`: compiled, not compared. */
+  /** True under parity mode `off`: the kernel was compiled but not compared. */
   readonly unverified?: boolean;
   readonly stages: readonly Stage[];
   readonly parity?: readonly CaseVerdict[];
   readonly tolerance?: Tolerance & { readonly scale: number; readonly mode: ParityMode['mode'] };
-  /** Of the inputs. */
+  /** Seed of the inputs. */
   readonly seed?: number;
-  /** Best overrides by shape, when there are tunables. */
+  /** Fastest overrides for each shape, when the registration has tunables. */
   readonly tuning?: readonly TunedShape[];
   readonly elapsed_ms: number;
 }
 
 export interface TunedShape {
-  /** Dims as text, for example `tokens=1 rows=96 columns=64 q8_0`. */
+  /** Dims and weight format, for example `tokens=1 rows=96 columns=64 q8_0`. */
   readonly shape: string;
   readonly best: Readonly<Record<string, number>>;
   /** GPU time of one dispatch. */
@@ -120,56 +122,57 @@ export interface TunedShape {
 /** Values of a contract's dims. */
 export type Dims = Readonly<Record<string, number>>;
 
-/** Contents of one binding as it lies on the GPU. f16 and weights are packed words. */
+/** Contents of one binding in its GPU memory layout. f16 and weights are packed 32-bit words. */
 export type TensorData = Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
 
-/** One input for a kernel, and where its dims and parameters come from. */
+/** One input for a kernel: tensors, dims and params. */
 export interface ParityCase {
-  /** `random`, `ragged`, `extreme`, `one_row`, `captured` or `live`, then the shape. */
+  /** Kind (`random`, `ragged`, `extreme`, `one_row`, `captured` or `live`), then the shape. */
   readonly name: string;
   readonly dims: Dims;
   /** Weight format, for ops that read weights. */
   readonly format?: string;
-  /** Every storage binding but those of role `out`; `inout` ones with their first contents. */
+  /** Contents of every storage binding except those of role `out`. For `inout`, the contents before the run. */
   readonly tensors: Readonly<Record<string, TensorData>>;
-  /** Members of `params`. */
+  /** Values of the members of `params`. */
   readonly params: Readonly<Record<string, number>>;
 }
 
-/** What an output should hold. */
+/** Expected contents of one output. */
 export interface ExpectedOutput {
-  /** By element of the binding: f32 values, f16 values, or u32 values. */
+  /** One f32, f16 or u32 value for each element of the binding. */
   readonly values: Float64Array;
-  /** Elements that the contract leaves open or that must keep their first contents (compared bit by bit when kept). */
+  /** Non-zero for elements that must keep their contents; these are compared bit by bit. */
   readonly kept?: Uint8Array;
+  /** Non-zero for elements whose value the contract does not specify. */
   readonly open?: Uint8Array;
 }
 
-/** What the gate must know of the resident model: shapes that occur in it, and real activations. */
+/** What the gate needs from the resident model: the shapes that occur in it, and captured activations. */
 export interface LiveShapes {
-  /** By op: the dims and params of its components, each different one once, with the weights' format. */
+  /** By op: the distinct combinations of dims, params and weight format of its components. */
   readonly byOp: Readonly<
     Record<string, readonly { dims: Dims; params: Readonly<Record<string, number>>; format?: string }[]>
   >;
-  /** By op: inputs captured from the model, as cases; empty when there are none. */
+  /** By op: cases whose inputs were captured from the model. */
   readonly captured: Readonly<Record<string, readonly ParityCase[]>>;
 }
 
-/** The live graph as `/lab/v1/graph` shows it. */
+/** Response body of GET /lab/v1/graph: the execution graph of the resident model. */
 export interface LabGraph {
   readonly model: string;
   readonly nodes: readonly {
     readonly id: string;
     readonly op: string;
-    /** Unit that runs it now: nodes of one dispatch share it. */
+    /** Dispatch that runs the node now. Nodes that are fused into one dispatch have the same component. */
     readonly component: string;
     readonly slot: string;
     /** `builtin:<source>?<variant>` or the name of a registered kernel. */
     readonly kernel: string;
     readonly dtype: string;
-    /** Of the output, a row a token. */
+    /** Shape of the output: one row for each token. */
     readonly shape: readonly (number | string)[];
-    /** Of one decoded token. */
+    /** For one decoded token. */
     readonly flops: number;
     readonly bytes: number;
     readonly gpu_ms?: number;
@@ -183,14 +186,15 @@ export interface LabGraph {
   }[];
   readonly spans: readonly {
     readonly id: string;
-    /** Op that a kernel must be registered for to take the span over. */
+    /** A kernel that replaces the whole span must be registered for this op. */
     readonly op: string;
     readonly nodes: readonly string[];
-    /** The kernel that runs the whole span now. */
+    /** Kernel that runs the whole span now, if one does. */
     readonly fused_kernel?: string;
   }[];
 }
 
+/** Response body of GET /lab/v1/parts. */
 export interface LabParts {
   readonly components: readonly {
     readonly id: string;
@@ -203,11 +207,11 @@ export interface LabParts {
     readonly op: string;
     readonly oracle: string;
     readonly swappable: boolean;
-    /** Accepted kernels that may be bound to it. */
+    /** Names of the kernels that can be bound to the slot. */
     readonly compatible: readonly string[];
     readonly bound: string;
   }[];
-  /** Registered kernels. */
+  /** All registered kernels. */
   readonly kernels: readonly {
     readonly name: string;
     readonly op: string;
@@ -218,17 +222,17 @@ export interface LabParts {
 
 export interface BindRequest {
   readonly kernel: string;
-  /** Globs over ids of components and spans: `*` within a segment, `**` over dots. */
+  /** Globs over the ids of components and spans: `*` matches within a segment, `**` also across dots. */
   readonly components?: readonly string[] | undefined;
-  /** One span id or a glob over them. */
+  /** Id of a span, or a glob over span ids. */
   readonly span?: string | undefined;
 }
 
 export interface BindOutcome {
   readonly bound: true;
-  /** Ids of what the kernel now runs. */
+  /** Ids of the components and spans that the kernel now runs. */
   readonly components: readonly string[];
-  /** Kernels that ran there before and no longer do. */
+  /** Names of the kernels that were bound there before and are replaced. */
   readonly replaced: readonly string[];
 }
 
@@ -249,33 +253,33 @@ export interface ParityRunResult {
 }
 
 export interface BenchRequest {
-  /** Length of the prompts whose prefill is measured. */
+  /** Prompt length for the prefill measurement. */
   readonly prompt_tokens?: number | undefined;
-  /** Tokens decoded a round. */
+  /** Tokens to decode in each round. */
   readonly new_tokens?: number | undefined;
   readonly rounds?: number | undefined;
-  /** Positions at which decode is measured. */
+  /** Context lengths at which decode is measured. */
   readonly contexts?: readonly number[] | undefined;
   readonly mode?: 'quick' | 'full' | undefined;
   readonly seed?: number | undefined;
 }
 
-/** What a bench is at: it waits for the device, and then in this order. */
+/** Progress of a bench. It waits for the device, then runs the stages in this order. */
 export type BenchProgress =
   | { readonly stage: 'waiting' | 'peaks' | 'warm_up' | 'outputs' | 'components' }
   | BenchRound;
 
-/** A round that has ended. */
+/** A finished round. */
 export interface BenchRound {
   readonly stage: 'round';
   /** From 1. */
   readonly round: number;
-  /** Rounds there will be. */
+  /** Smallest and largest number of rounds that this bench can have. */
   readonly least: number;
   readonly most: number;
   readonly samples: readonly {
     readonly kind: 'prefill' | 'decode';
-    /** Position that is decoded at; of a prompt its length. */
+    /** Decode: the context length. Prefill: the prompt length. */
     readonly context: number;
     readonly tokens: number;
     readonly baseline_ms: number;
@@ -291,11 +295,11 @@ export interface Interval {
   readonly high: number;
 }
 
-/** Ratio of times, baseline by bound: above 1 means that the bound kernels are faster. */
+/** Time of the baseline divided by the time of the bound kernels: above 1, the bound kernels are faster. */
 export interface Compared {
   readonly ratio: number;
   readonly ci95: Interval;
-  /** The same of the built-ins against themselves. */
+  /** The same ratio with the built-in kernels in both arms: the noise of the measurement. */
   readonly control: { readonly ratio: number; readonly ci95: Interval };
   readonly verdict: BenchVerdict;
 }
@@ -305,7 +309,7 @@ export interface BenchResult {
   readonly bound: { readonly prefill_tps: number; readonly decode_tps: number };
   /** Ratios minus 1. */
   readonly delta: { readonly prefill: number; readonly decode: number };
-  /** Of decode. */
+  /** Confidence interval of the decode ratio. */
   readonly ratio_ci95: readonly [number, number];
   readonly verdict: BenchVerdict;
   readonly rounds: number;
@@ -325,13 +329,13 @@ export interface BenchResult {
     readonly gflops: number;
     readonly bandwidth_fraction: number;
     readonly compute_fraction: number;
-    /** Of the nearer roof: copy bandwidth or arithmetic, both measured on this adapter. */
+    /** Fraction of the binding roof: copy bandwidth or arithmetic, both measured on this adapter. */
     readonly peak_fraction: number;
     readonly hint: string;
   }[];
-  /** `cached_gbps`: of reads that caches can serve. */
+  /** Measured limits of the adapter. `cached_gbps` is the bandwidth of reads that the caches can serve. */
   readonly peaks: { readonly gbps: number; readonly cached_gbps: number; readonly gflops: number };
-  /** A drift over the rounds, outputs that no longer were the same, an adapter without timestamps. */
+  /** For example: times drifted over the rounds, outputs differ from the baseline, the adapter has no timestamps. */
   readonly warnings: readonly string[];
   readonly fingerprint: Fingerprint;
 }
@@ -339,14 +343,14 @@ export interface BenchResult {
 export interface Fingerprint {
   readonly adapter: string;
   readonly backend: string;
-  /** As it names itself. */
+  /** Driver description that the adapter reports. */
   readonly driver: string;
   readonly dawn: string;
-  /** Dawn's, switched by the host. */
+  /** Dawn toggles that the host sets. */
   readonly toggles: readonly string[];
   readonly features: readonly string[];
   readonly model: string;
-  /** Name to digest. */
+  /** Kernel digests by name. */
   readonly kernels: Readonly<Record<string, string>>;
   readonly seed: number;
 }
@@ -356,21 +360,21 @@ export interface OpDescriptor {
   readonly [member: string]: unknown;
 }
 
-/** A saved config, signed. */
+/** A saved, signed config. */
 export interface ConfigEnvelope {
   readonly contract: 1;
   readonly name: string;
   readonly model: { readonly digest: string; readonly architecture: string };
   readonly bindings: readonly { readonly kernel: string; readonly components: readonly string[] }[];
   readonly kernels: readonly (KernelRegistration & { readonly digest: string })[];
-  /** By kernel: the report of its gate. */
+  /** Registration report of each kernel, by kernel name. */
   readonly evidence: Readonly<Record<string, KernelRegistrationReport>>;
   readonly fingerprint: Fingerprint;
   readonly created_at: string;
   readonly signature: {
     readonly alg: 'ed25519';
     readonly key_id: string;
-    /** Base64, like `value`: lets another host check the signature and trust the key by its id. */
+    /** Base64, like `value`. Another host uses it to check the signature; it trusts the key by its id. */
     readonly public_key: string;
     readonly value: string;
   };
@@ -386,12 +390,12 @@ export interface ValidationReport {
   }[];
 }
 
-/** Everything the lab plane does. Refusals are `LabError`s. */
+/** Operations of the lab plane. They throw `LabError`. */
 export interface Lab {
   graph(): Promise<LabGraph>;
   parts(): Promise<LabParts>;
   ops(): readonly OpDescriptor[];
-  /** Throws `unknown_op`; `invalid_target` for a target that this adapter or op does not have. */
+  /** Throws `unknown_op`, and `invalid_target` for a target that the op or the adapter does not support. */
   stub(op: string, target?: string): { op: string; target: string; source: string };
   register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport>;
   /** Throws `unknown_kernel`, `not_bindable`, `unknown_component`, `incompatible_component`. */
@@ -399,19 +403,19 @@ export interface Lab {
   unbind(): Promise<void>;
   readonly parityMode: ParityMode;
   setParityMode(mode: ParityMode): ParityMode;
-  /** Both wait until no completion runs or waits; `signal` cancels. */
+  /** Runs exclusively, like `bench`: waits until no completion is running or queued. `signal` cancels it. */
   runParity(signal: AbortSignal): Promise<ParityRunResult>;
   bench(
     request: BenchRequest,
     signal: AbortSignal,
     onProgress?: (progress: BenchProgress) => void,
   ): Promise<BenchResult>;
-  /** Static: signature, safety, parity evidence. */
+  /** Checks signature, safety and parity evidence. Nothing is run. */
   validate(request: { path?: string | undefined; envelope?: unknown }): Promise<ValidationReport>;
   configNames(): Promise<readonly string[]>;
   /** Throws `invalid_name`, `nothing_bound`. */
   saveConfig(name: string): Promise<ConfigEnvelope>;
-  /** Throws `invalid_name`, `unknown_config`. The text is canonical JSON. */
+  /** Returns canonical JSON. Throws `invalid_name`, `unknown_config`. */
   config(name: string): Promise<string>;
 }
 

@@ -1,12 +1,12 @@
 const unitMs: Readonly<Record<string, number>> = { m: 60e3, h: 3600e3, d: 86_400e3, w: 7 * 86_400e3 };
 
-/** JavaScript reads the 31st of February as a day of March. */
+/** Whether the date exists: JavaScript parses February 31 as a day in March. */
 function isDay(written: string): boolean {
   const day = new Date(`${written}T00:00:00Z`);
   return !Number.isNaN(day.getTime()) && day.toISOString().startsWith(written);
 }
 
-/** When something ends, given the present: `90d`, `12h`, `2030-01-31`. @throws RangeError */
+/** Parses an expiry: a duration (`90d`, `12h`) or a date (`2030-01-31`). @throws RangeError */
 export function expiry(value: string): (now: Date) => Date {
   const [, number, unit = ''] = /^([1-9]\d{0,4})([mhdw])$/.exec(value) ?? [];
   if (number !== undefined) return (now) => new Date(now.getTime() + Number(number) * (unitMs[unit] ?? 0));
@@ -14,6 +14,6 @@ export function expiry(value: string): (now: Date) => Date {
   const date = new Date(value);
   if (dated && !Number.isNaN(date.getTime()) && isDay(value.slice(0, 10))) return () => date;
   throw new RangeError(
-    `expected a time from now, as 90d (m, h, d, w), or a date, as 2030-01-31, got '${value}'`,
+    `expected a duration such as 90d (m, h, d, w) or a date such as 2030-01-31, got '${value}'`,
   );
 }

@@ -1,25 +1,25 @@
-/** Members whose texts tell one thing from another. */
+/** Names of members whose values identify something. */
 const naming =
   /^(?:id|ids|name|names|key|model|user|subject|source|kind|role|harness|client|rack|agent|tool|op|kernel|workflow)$|_(?:ids?|keys?|names?|from)$/;
-/** JSON in UTF-8 can hold half a surrogate pair only as an escape. */
+/** In UTF-8 JSON, a lone surrogate can occur only as an escape. */
 const escapedSurrogate = /\\u[dD][89a-fA-F]/;
 const most = 20;
 
 export interface IllFormedName {
-  /** As `events.0.id`. */
+  /** For example `events.0.id`. */
   readonly path: string;
   readonly message: string;
 }
 
 /**
- * Ids, names and keys of a body with half a surrogate pair in them. They have no UTF-8: wherever they are stored they
- * become U+FFFD, and two different ones become the same. In other texts the half is merely unreadable.
+ * Finds ids, names and keys of a body that contain a lone surrogate. They have no UTF-8 encoding: stored as U+FFFD, two
+ * different names would become equal. In other texts a lone surrogate is harmless.
  * @param json the text that `value` was parsed from
  */
 export function illFormedNames(json: string, value: unknown): IllFormedName[] {
   if (!escapedSurrogate.test(json)) return [];
   const found: IllFormedName[] = [];
-  // Objects and arrays alone, and paths of what is found alone: a body may be millions of numbers.
+  // Only objects and arrays are queued, and paths are built only for findings: a body can contain millions of numbers.
   const open: Container[] = [];
   let inner: Container[] = [];
   const look = (parent: Container | undefined, key: string | number, part: unknown, names: boolean) => {
@@ -44,7 +44,7 @@ export function illFormedNames(json: string, value: unknown): IllFormedName[] {
   };
   look(undefined, '', value, false);
   while (found.length < most) {
-    // The first one is the next.
+    // Reversed, so that the first child is next.
     for (let last = inner.pop(); last !== undefined; last = inner.pop()) open.push(last);
     const one = open.pop();
     if (one === undefined) break;
@@ -56,10 +56,10 @@ export function illFormedNames(json: string, value: unknown): IllFormedName[] {
 
 interface Container {
   readonly parent: Container | undefined;
-  /** Its name in the parent. */
+  /** Member name or index in the parent. */
   readonly key: string | number;
   readonly part: object;
-  /** Its texts are names. */
+  /** Whether its string values are names. */
   readonly names: boolean;
 }
 

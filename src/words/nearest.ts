@@ -1,7 +1,7 @@
-/** Of a mistyped word, as much as is compared. */
+/** Maximum number of characters of the mistyped word that are compared. */
 const longest = 64;
 
-/** The known word nearest to a mistyped one, or nothing when none is near. Of several as near, the first. */
+/** The known word with the smallest edit distance to a mistyped one; undefined if none is close. Ties: the first. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   const typed = word.toLowerCase().slice(0, longest);
   const most = Math.max(1, Math.floor(typed.length / 3));
@@ -14,19 +14,19 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   return best;
 }
 
-/** ` (did you mean 'x'?)`, or nothing. */
+/** ` (did you mean 'x'?)`, or an empty string. */
 export function didYouMean(word: string, known: readonly string[], show: (name: string) => string): string {
   const near = nearest(word, known);
   return near === undefined ? '' : ` (did you mean ${show(near)}?)`;
 }
 
-/** The beginning of a word is one slip away from it. From `limit` on, how many edits there are does not matter. */
+/** Edit distance up to `limit`. A prefix of a word counts as one edit. */
 function editsTo(typed: string, candidate: string, limit: number): number {
   if (typed.length > 2 && candidate.startsWith(typed)) return typed === candidate ? 0 : 1;
   return Math.abs(typed.length - candidate.length) >= limit ? limit : distance(typed, candidate);
 }
 
-/** Edits (insert, delete, replace, swap of neighbours) that turn one word into the other. */
+/** Damerau-Levenshtein distance: insertions, deletions, replacements and swaps of adjacent characters. */
 function distance(from: string, to: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: to.length + 1 }, (_, column) => column);

@@ -1,10 +1,10 @@
 /**
- * Why something failed, for who asked: an error's message, but of Node's own errors the code alone, because their
- * messages name paths and addresses of the machine.
+ * Reason of a failure that is safe to show to a caller: the error message. For Node system errors only the code,
+ * because their messages contain paths and addresses of the machine.
  */
 export function plainReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code } = error as NodeJS.ErrnoException;
   const isNodes = typeof code === 'string' && /^E[A-Z0-9_]+$/.test(code) && code !== 'ERR_SQLITE_ERROR';
-  return isNodes ? `the system says ${code}` : error.message;
+  return isNodes ? `system error ${code}` : error.message;
 }

@@ -1,10 +1,10 @@
-/** Windows has no files of these names, with whatever ending. */
+/** Reserved device names of Windows, with any extension. */
 const reserved = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[\d¹²³])[ .]*(?:\.|$)/i;
-/** What Windows cuts off the end of a name, so that two names become the same. */
+/** Trailing characters that Windows removes, so that two names become equal. */
 const cutOff = /[. ]$/;
-// oxlint-disable-next-line no-control-regex -- those are what it looks for
+// oxlint-disable-next-line no-control-regex -- control characters are forbidden in file names
 const forbidden = /[<>:"/\\|?*\u0000-\u001f\u007f]/;
 
-/** Whether a file can have this name on every system that the host runs on: what one host stored, another can read. */
+/** Whether a file can have this name on every supported operating system. */
 export const isPortableName = (name: string): boolean =>
   name !== '' && !reserved.test(name) && !cutOff.test(name) && !forbidden.test(name) && name.isWellFormed();

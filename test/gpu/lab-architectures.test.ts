@@ -1,4 +1,4 @@
-/** The lab on a model with a window, another activation and added norms, which older kernels do not support. */
+/** The lab on a model with a window, another activation and fused norms: kernels that lack newer params members. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -52,7 +52,7 @@ async function stubOf(op: string): Promise<KernelRegistration> {
 const findingsOf = (report: Awaited<ReturnType<ResidentLab['register']>>) =>
   report.stages.flatMap(({ findings }) => findings.map(({ code, severity }) => `${severity} ${code}`));
 
-describe('a kernel written for older contracts', () => {
+describe('a kernel with an older params struct', () => {
   it.each([
     [
       'attention',
@@ -70,25 +70,22 @@ describe('a kernel written for older contracts', () => {
       'layers.1.ffn.act',
       'params.activation is 1',
     ],
-  ])(
-    '%s: is accepted, and bound only where it is correct',
-    async (op, member, use, named, target, reason) => {
-      const whole = await stubOf(op);
-      // As if the member did not exist: it has its neutral value.
-      const source = whole.source.replace(member, '').replaceAll(use, '0u');
-      expect(source).not.toContain(named + ':');
-      const report = await lab.register({ ...whole, name: 'older', source }, signal);
-      expect(report.accepted, JSON.stringify(report.stages)).toBe(true);
-      expect(findingsOf(report)).toContain('info params_end_early');
-      await expect(lab.bind({ kernel: 'older', components: [target] })).rejects.toMatchObject({
-        code: 'incompatible_component',
-        message: expect.stringContaining(reason),
-      });
-      expect(engine.runner.bound).toBeUndefined();
-    },
-  );
+  ])('%s: is accepted, and bound only where it is right', async (op, member, use, named, target, reason) => {
+    const whole = await stubOf(op);
+    // As if the member did not exist: it has its neutral value.
+    const source = whole.source.replace(member, '').replaceAll(use, '0u');
+    expect(source).not.toContain(named + ':');
+    const report = await lab.register({ ...whole, name: 'older', source }, signal);
+    expect(report.accepted, JSON.stringify(report.stages)).toBe(true);
+    expect(findingsOf(report)).toContain('info params_end_early');
+    await expect(lab.bind({ kernel: 'older', components: [target] })).rejects.toMatchObject({
+      code: 'incompatible_component',
+      message: expect.stringContaining(reason),
+    });
+    expect(engine.runner.bound).toBeUndefined();
+  });
 
-  it('attention runs on the layer with full attention', async () => {
+  it('attention can run the layer without a window', async () => {
     const whole = await stubOf('attention');
     const source = whole.source.replace(/\n {2}window: u32,.*/, '').replaceAll('params.window', '0u');
     await lab.register({ ...whole, name: 'older', source }, signal);
@@ -99,7 +96,7 @@ describe('a kernel written for older contracts', () => {
     await lab.unbind();
   });
 
-  it('so is the sample of docs/write-a-kernel.md', async () => {
+  it('the sample of docs/write-a-kernel.md has an older struct', async () => {
     const path = new URL('../../docs/samples/gate_up.wgsl', import.meta.url);
     const source = await readFile(path, 'utf8');
     expect(source).not.toContain('activation:');

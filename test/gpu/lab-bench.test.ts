@@ -1,4 +1,4 @@
-/** The lab benchmark on models with layers of several kinds. */
+/** The lab's bench on models with other layers than attention and feed-forward. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

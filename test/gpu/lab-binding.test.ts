@@ -63,10 +63,10 @@ async function logits(): Promise<Float32Array[]> {
   });
 }
 
-describe("a correct kernel does not change the model's logits", () => {
+describe('a correct kernel gives the same logits', () => {
   const targets = () => targetsOf(engine.graph);
   for (const op of [...contracts.keys()].filter((name) => name !== 'head_norm')) {
-    it(`${op}, on every target it fits`, async () => {
+    it(`${op}, on all compatible targets`, async () => {
       const base = targets().find((target) => [target.op, oneTokenSibling(target.op)].includes(op))?.op;
       const expected = await logits();
       for (const isSpan of [false, true]) {
@@ -81,7 +81,7 @@ describe("a correct kernel does not change the model's logits", () => {
         expect(bound?.one.dispatches.filter(({ lab }) => lab?.kernel === kernel)).toHaveLength(
           fitting.length,
         );
-        // A kernel for one token does not run in other steps.
+        // A single-token kernel does not run in larger steps.
         const many = contracts.get(op)?.tokens === 'any' ? fitting.length : 0;
         expect(bound?.many.dispatches.filter(({ lab }) => lab?.kernel === kernel)).toHaveLength(many);
         const got = await logits();
@@ -92,7 +92,7 @@ describe("a correct kernel does not change the model's logits", () => {
     });
   }
 
-  it('and a wrong one does, so the test above can fail', async () => {
+  it('a wrong kernel gives different logits, so the test above can fail', async () => {
     const expected = await logits();
     const right = stubOf('rms_norm');
     const wrong = {
@@ -106,7 +106,7 @@ describe("a correct kernel does not change the model's logits", () => {
   });
 });
 
-it('a single-token and a multi-token kernel share a target, each in its own steps', async () => {
+it('a single-token and a multi-token kernel can share a target', async () => {
   const [matmul, matvec] = [stubOf('matmul'), stubOf('matvec')];
   const target = 'layers.1.attn.q';
   const expected = await logits();
@@ -128,7 +128,7 @@ it('a single-token and a multi-token kernel share a target, each in its own step
 });
 
 describe('binding', () => {
-  it('takes effect between two tokens of a running output, which continues; the same seed gives the same text', async () => {
+  it('takes effect between two tokens of a running generation, which gives the same text for the same seed', async () => {
     const alone = await answer({ temperature: 0.8 });
     let heard = 0;
     const kernel = stubOf('rms_norm');
@@ -144,7 +144,7 @@ describe('binding', () => {
     expect(swapped).toBe(alone);
   });
 
-  it('binds all or nothing: a kernel that does not compile leaves the previous bindings', async () => {
+  it('binds all or nothing: a kernel that does not compile keeps the previous bindings', async () => {
     const good = stubOf('rms_norm');
     await engine.bind([{ target: 'layers.0.attn.norm', kernel: good }], unfused);
     const before = engine.runner.bound;
@@ -193,7 +193,7 @@ describe('binding', () => {
 });
 
 describe('exclusive work', () => {
-  it('waits for running requests, and delays new ones', async () => {
+  it('waits for running generations, and delays new ones', async () => {
     const order: string[] = [];
     const first = answer();
     const work = engine.exclusive(async () => {
@@ -208,7 +208,7 @@ describe('exclusive work', () => {
     expect(order).toEqual(['work begins', 'work ends', 'second answer']);
   });
 
-  it('leaves the queue when its signal aborts, and requests continue', async () => {
+  it('leaves the queue when its signal aborts, and generations continue', async () => {
     const running = answer();
     const gone = AbortSignal.timeout(20);
     let ran = false;
@@ -220,7 +220,7 @@ describe('exclusive work', () => {
     expect(ran).toBe(false);
   });
 
-  it('keeps running on the kernels that were bound when it started', async () => {
+  it('uses the kernels that were bound when it began', async () => {
     await engine.bind([{ target: 'layers.0.attn.norm', kernel: stubOf('rms_norm') }], unfused);
     await engine.exclusive(async (runner) => {
       const plan = runner.bound?.many;
@@ -235,7 +235,7 @@ describe('exclusive work', () => {
     });
   });
 
-  it('may write to the cache: later prompts are computed from their start', async () => {
+  it('may write to the cache: prompts are recomputed afterwards', async () => {
     const before = await answer();
     await logits();
     const events: GenerationEvent[] = [];
@@ -285,8 +285,8 @@ describe('binding', () => {
   });
 });
 
-describe('a device lost while lab kernels are bound', () => {
-  it('is replaced, the built-in kernels take over, and the listener is notified', async () => {
+describe('a device that is lost while kernels are bound', () => {
+  it('is replaced, the built-in kernels run, and the lab is notified', async () => {
     const own = await loadEngine(nodePlatform(), { model: fixtureModel });
     try {
       const lost = new Promise<string>((resolve) => (own.onBindingsLost = resolve));

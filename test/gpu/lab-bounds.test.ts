@@ -92,8 +92,8 @@ async function run(body: string) {
 
 const doubled = Float32Array.from({ length: elements }, (_, n) => 2 * n);
 
-describe('bounds-checking build', () => {
-  it('counts nothing for a kernel without violations, and gives the same results', async () => {
+describe('bounds-checked build', () => {
+  it('counts nothing for a kernel that stays in bounds, and gives the same results', async () => {
     const { y, violations } = await run(
       '  if (at.x < params.columns) { y[at.x / 4u][at.x % 4u] = 2 * x[at.x]; }',
     );
@@ -104,7 +104,7 @@ describe('bounds-checking build', () => {
   it('reports which access is out of bounds, how often, with which index, and the exceeded length', async () => {
     // 128 invocations for 100 elements: 28 too many, in a buffer of 25 vectors.
     const { y, violations } = await run('  y[at.x / 4u][at.x % 4u] = 2 * x[at.x];');
-    expect(y).toEqual(doubled); // robustness hides it
+    expect(y).toEqual(doubled); // robust access hides it
     const [write, read] = violations;
     expect(violations).toHaveLength(2);
     expect(write).toMatchObject({ count: 28, text: 'y[at.x / 4u]', write: true, length: 25 });
@@ -115,7 +115,7 @@ describe('bounds-checking build', () => {
     expect(read?.index).toBeLessThan(128);
   });
 
-  it('reports a single invocation, negative indices, and parts of an element', async () => {
+  it('detects a single invocation, negative indices, and indices within an element', async () => {
     const { violations } = await run(`  if (at.x == 7u) {
     let back = i32(at.x) - 10;
     y[0][at.x] = x[back];

@@ -1,4 +1,4 @@
-/** The lab on an embedding model: its graph can be viewed, and bindings are rejected with a reason. */
+/** The lab on an embedding model: the graph can be read, but no kernel can be bound. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => engine.close());
 
 describe('the graph of an embedding model', () => {
-  it('lists every node with its kernel and what it reads', async () => {
+  it('lists every node with its kernel and its inputs', async () => {
     const { nodes, edges, spans } = await describeGraph('bert', engine.runner, live.targets, new Map());
     expect(nodes.map(({ op }) => op)).toEqual(
       expect.arrayContaining([
@@ -37,7 +37,7 @@ describe('the graph of an embedding model', () => {
     );
     expect(nodes.filter(({ kernel }) => !kernel.startsWith('builtin:'))).toEqual([]);
     expect(spans).toEqual([]);
-    // Most of its ops have no contract, which would provide their cost.
+    // Most of its ops have no contract, so their cost is estimated from the unit.
     const costOf = await live.costs();
     for (const { id, flops, bytes } of nodes) {
       expect(bytes, id).toBeGreaterThan(0);
@@ -50,7 +50,7 @@ describe('the graph of an embedding model', () => {
     expect(readers('layers.1.ffn.norm')).toEqual(['pool']);
   });
 
-  it('says for each node that it cannot be replaced', async () => {
+  it('no slot is swappable', async () => {
     const { slots } = await describeParts(engine.runner, live.targets, [], new Set());
     expect(slots.length).toBeGreaterThan(12);
     expect(slots.filter(({ swappable }) => swappable)).toEqual([]);
@@ -58,7 +58,7 @@ describe('the graph of an embedding model', () => {
 });
 
 describe('the lab', () => {
-  it('rejects bind, parity and bench with a reason', async () => {
+  it('rejects bind, parity and bench, with the reason', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'lab-embedding-'));
     const lab = await openLab({
       engine,
@@ -73,7 +73,10 @@ describe('the lab', () => {
       onWarning: () => {},
     });
     const { signal } = new AbortController();
-    const reason = { code: 'not_bindable', message: expect.stringMatching(/tiny-bert.*makes embeddings/) };
+    const reason = {
+      code: 'not_bindable',
+      message: expect.stringMatching(/tiny-bert.*is an embedding model/),
+    };
     await expect(lab.bind({ kernel: 'mine', components: ['**'] })).rejects.toMatchObject(reason);
     await expect(lab.runParity(signal)).rejects.toMatchObject(reason);
     await expect(lab.bench({}, signal)).rejects.toMatchObject(reason);

@@ -1,4 +1,4 @@
-/** The gate's stages on this machine's adapter, in this process; no kernel hangs here. */
+/** The stages of the gate on this machine's adapter, in this process: no kernel here hangs. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { WgslSources } from '../../kernels/assemble.ts';
 import { openBench } from '../../src/lab/gate/open-bench.ts';
@@ -55,7 +55,7 @@ describe('stubs are accepted unchanged', () => {
 });
 
 describe('a report', () => {
-  it('has numbers for every case, with those of the built-in', async () => {
+  it('has error measures for every case, also of the built-in kernel', async () => {
     const report = await gate(rmsNorm);
     expect(report.stages.map(({ stage }) => stage)).toEqual([
       'parse',
@@ -75,7 +75,7 @@ describe('a report', () => {
     expect(kinds).toEqual(new Set(['random', 'ragged', 'extreme', 'one_row']));
   });
 
-  it('of one seed is reproducible; another seed changes the inputs', async () => {
+  it('is the same for the same seed; another seed gives different inputs', async () => {
     const first = await gate(matmul);
     const again = await gate(matmul);
     const other = await gate(matmul, { seed: 8 });
@@ -83,7 +83,7 @@ describe('a report', () => {
     expect(other.parity).not.toEqual(first.parity);
   });
 
-  it('covers live shapes and captured inputs as well', async () => {
+  it('includes live shapes and captured inputs', async () => {
     const captured = labOps.get('rms_norm')?.cases({ seed: 3, formats: [] }).slice(0, 1) ?? [];
     const renamed = captured.map((one) => ({ ...one, name: `captured ${one.name}` }));
     const live = {
@@ -95,7 +95,7 @@ describe('a report', () => {
     expect(names.at(-1)).toMatch(/^captured /);
   });
 
-  it('skips captured inputs of weights that the kernel does not read', async () => {
+  it('excludes captured inputs with weight formats that the kernel does not read', async () => {
     const captured = ['q8_0', 'f32'].map((format) => {
       const [one] = labOps.get('matmul')?.cases({ seed: 3, formats: [format] }) ?? [];
       return { ...(one as ParityCase), name: `captured ${format}` };
@@ -106,7 +106,7 @@ describe('a report', () => {
     expect(names.filter((name) => name.startsWith('captured'))).toEqual(['captured f32']);
   });
 
-  it('ends with the first failing stage (safety runs together with interface) and keeps all locations', async () => {
+  it('ends with the first failed stage (safety runs even if interface fails) and keeps all locations', async () => {
     const twoErrors = rmsNorm.source.replace('var squares = 0.0;', 'var squares = 0;');
     const parsed = await gate({ ...rmsNorm, source: twoErrors });
     expect(parsed).toMatchObject({ accepted: false, stages: [{ stage: 'parse', ok: false }] });
@@ -123,7 +123,7 @@ describe('a report', () => {
     ]);
   });
 
-  it('gives the location of an out-of-bounds access', async () => {
+  it('has the location of an out-of-bounds access', async () => {
     const source = rmsNorm.source.replace(
       'y[start + c] = result;',
       'y[start + c] = result; y[start + c + 1000000u] = result;',
@@ -142,7 +142,7 @@ describe('a report', () => {
   });
 });
 
-it('does not accept a kernel without cases', async () => {
+it('fails if there are no cases', async () => {
   await expect(gate({ ...matmul, dtypes: [] })).rejects.toThrow('no cases for matmul');
 });
 
@@ -156,7 +156,7 @@ describe('the parity mode', () => {
     expect(report.parity).toBeUndefined();
   });
 
-  it('strict: a tenth of the tolerance, and more cases', async () => {
+  it('strict: 0.1 times the tolerance, and more cases', async () => {
     const standard = await gate(coarse);
     expect(standard).toMatchObject({ accepted: true, tolerance: { nmse: 1e-7, scale: 1, mode: 'standard' } });
     const strict = await gate(coarse, { mode: 'strict' });
@@ -183,7 +183,7 @@ describe('tunables', () => {
     tunables: { WG: [8, 32, 64] },
   };
 
-  it('are all tried; the best is reported for each live shape, with the built-in', async () => {
+  it('are all tried, and the fastest is reported for each live shape, with the time of the built-in kernel', async () => {
     const shape = (rows: number) => ({
       dims: { tokens: 1, rows, columns: 64, blocks: 2, block_bytes: 128 },
       params: { rows, blocks: 2, x_stride: 64, y_stride: rows, y_offset: 0, has_bias: 0, eps: 0 },
@@ -202,7 +202,7 @@ describe('tunables', () => {
     expect(report.tuning?.some(({ shape: text }) => text.includes('rows=160'))).toBe(true);
   });
 
-  it('that make the kernel wrong are left out', async () => {
+  it('that make the kernel wrong are skipped', async () => {
     const source = tunable.source.replace('= sum;', '= sum * select(1.0, 2.0, WG == 8u);');
     const report = await gate({ ...tunable, source });
     expect(report).toMatchObject({ accepted: true });
@@ -219,7 +219,7 @@ describe('tunables', () => {
     expect(report.tuning).toEqual([]);
   });
 
-  it('that the adapter does not support are left out', async () => {
+  it('that exceed limits of the adapter are skipped', async () => {
     const report = await gate({ ...tunable, tunables: { WG: [64, 4096] } });
     if (!report.accepted) expect(codes(report)).toContain('workgroup_size');
     else expect(codes(report)).toContain('limit_exceeded');

@@ -1,4 +1,4 @@
-/** What parity runs detect in kernels that pass every case of the gate. */
+/** A parity run detects errors that no case of the gate detects. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type LabKernel, type ResidentEngine } from '../../src/engine/index.ts';
 import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
@@ -54,31 +54,31 @@ const attend = 'layers.1.attn.attend';
 const norm = 'x[start + c] * inverse_rms * gain[c]';
 
 describe('a parity run', () => {
-  it('finds nothing in a correct kernel', async () => {
+  it('passes for a correct kernel', async () => {
     const { isRight, kl } = await parityOf('attention', attend, position, `${position} `);
     expect(isRight).toBe(true);
     expect(kl).toBeLessThan(1e-6);
   });
 
-  it.each(['attention', 'attention_decode'])('%s: ignoring distant positions is detected', async (op) => {
+  it.each(['attention', 'attention_decode'])('%s: detects skipped far positions', async (op) => {
     const { isRight, kl } = await parityOf(op, attend, position, 'let position = min(token[t].y, 400u);');
     expect(isRight).toBe(false);
     expect(kl).toBeGreaterThan(1e-3);
   });
 
-  it('reading another slot is detected in steps with several sequences', async () => {
+  it('detects reads of another slot in steps with several sequences', async () => {
     const wrong = 'let slot = select(token[t].z, 0u, step.tokens > 3u);';
     expect((await parityOf('attention', attend, slot, wrong)).kl).toBeGreaterThan(1e-3);
   });
 
-  it('ignoring rows of large steps is detected', async () => {
+  it('detects skipped rows of large steps', async () => {
     const wrong = `select(${norm}, 0.0, token > 90u)`;
     expect((await parityOf('rms_norm', 'layers.0.attn.norm', norm, wrong)).kl).toBeGreaterThan(1e-3);
   });
 });
 
 describe('activations captured for the gate', () => {
-  it('are those of the model, for every op in it', async () => {
+  it('are those of the model, for every op that it has', async () => {
     const live = new LiveModel(engine, await nodePlatform().wgsl(), unfused);
     for (const op of labOps.keys()) {
       const { captured } = await live.shapes(op, new AbortController().signal);
@@ -86,7 +86,7 @@ describe('activations captured for the gate', () => {
       expect(cases.length > 0, op).toBe(!['head_norm', 'norm_add'].includes(op));
       for (const { name, tensors, dims } of cases) {
         for (const [binding, values] of Object.entries(tensors)) {
-          // Without biases, and with zero counts of sampled tokens.
+          // Without biases, and with counts of sampled tokens at zero.
           if (['bias', 'seen'].includes(binding)) continue;
           expect(
             values.some((value) => value !== 0),

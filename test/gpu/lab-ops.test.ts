@@ -22,7 +22,7 @@ const opOf = (name: string) => {
 };
 const readsWeights = (op: string) => opOf(op).contract.bindings.some(({ dtype }) => dtype === 'weights');
 
-/** A small model with row counts that are not multiples of a workgroup. */
+/** A small model, with row counts that are not multiples of a workgroup. */
 function liveOf(op: string): LiveShape {
   const heads = { heads: 6, kv_heads: 2, head_dim: 64 };
   switch (op) {
@@ -47,7 +47,7 @@ function liveOf(op: string): LiveShape {
   }
 }
 
-/** Errors of a stub's results over these cases. */
+/** Errors in a stub's results over these cases. */
 async function faults(op: string, stub: Stub, cases: readonly ParityCase[]): Promise<string[]> {
   const { contract, oracle } = opOf(op);
   const run = await runner.stub(contract, stub);
@@ -61,10 +61,7 @@ async function faults(op: string, stub: Stub, cases: readonly ParityCase[]): Pro
   return found;
 }
 
-/**
- * Every op is tested with these weight formats and some ops with all: the code that reads a block is the same in
- * each.
- */
+/** Every op is tested with these weight formats, and some with all: the block decoders are shared. */
 const usualFormats = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'];
 const allFormats = ['embed', 'matvec', 'norm_gated_matmul'];
 
@@ -107,7 +104,7 @@ for (const [op, lab] of labOps) {
       60_000,
     );
 
-    it('the plain stub equals the oracle for any seed, in strict mode', async () => {
+    it('the plain stub equals the oracle for every seed, also in strict mode', async () => {
       const stub = renderStub(wgsl, op, 'plain');
       expect(await faults(op, stub, lab.cases({ seed: 99, formats: ['q8_0'], strict: true }))).toEqual([]);
       await fc.assert(
@@ -120,7 +117,7 @@ for (const [op, lab] of labOps) {
   });
 }
 
-/** A mistake: op, target, the stub's text, and a faulty replacement. */
+/** A mistake: op, target, correct code of the stub, and the wrong replacement. */
 const mistakes: readonly (readonly [
   what: string,
   op: string,
@@ -128,9 +125,9 @@ const mistakes: readonly (readonly [
   right: string,
   wrong: string,
 ])[] = [
-  ['halves of activations beyond f16', 'matvec', 'f16', 'units[slot] = unit;\n', 'units[slot] = 1.0;\n'],
+  ['f16 activations that overflow', 'matvec', 'f16', 'units[slot] = unit;\n', 'units[slot] = 1.0;\n'],
   [
-    'the last block left out',
+    'the last block skipped',
     'matmul',
     'plain',
     'quad < params.blocks * 8u',
@@ -157,7 +154,7 @@ const mistakes: readonly (readonly [
   ['silu alone', 'gated_activation', 'plain', 'params.activation == 1u', 'false'],
   ['results not scaled', 'matvec', 'plain', 'value *= params.scale;', ''],
   [
-    'the sum scaled with what is added',
+    'the sum scaled together with the addend',
     'matmul_add',
     'plain',
     'y[at] += value',

@@ -1,4 +1,4 @@
-/** Peak rates of an adapter: finite, plausible, and from work that was really done. */
+/** Measured peaks of an adapter: finite, plausible, and from verified results. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
 import { measureCopyBandwidth } from '../../src/lab/bench/copy-bandwidth.ts';
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => gpu.device.destroy());
 
-/** The device, with shaders modified before compilation. */
+/** A device that modifies shaders. */
 function tampered(change: (code: string) => string): Gpu {
   const { device } = gpu;
   const changed = new Proxy(device, {
@@ -31,7 +31,7 @@ describe('peaks of this adapter', () => {
   it('are finite, positive and plausible', async () => {
     const peaks = await measurePeaks(gpu);
     for (const value of Object.values(peaks)) expect(Number.isFinite(value)).toBe(true);
-    // From a busy old netbook to ten times the fastest existing card.
+    // From a busy old netbook to ten times the fastest GPU.
     expect(peaks.gbps).toBeGreaterThan(0.01);
     expect(peaks.gbps).toBeLessThan(1e5);
     expect(peaks.cachedGbps).toBeGreaterThanOrEqual(peaks.gbps);
@@ -42,20 +42,20 @@ describe('peaks of this adapter', () => {
     expect(peaks.dispatchMs).toBeLessThan(10_000);
   });
 
-  it('are rejected when arithmetic was eliminated', async () => {
+  it('are rejected if arithmetic was skipped', async () => {
     const lazy = tampered((code) =>
       code.replace('x0 = fma(x0, factor, term);', '').replace('i < params.steps', 'i < params.steps / 2u'),
     );
     await expect(measurePeaks(lazy)).rejects.toThrow(/computed [-\d.]+ in thread \d+ .* expected [-\d.]+/);
   });
 
-  it('are rejected when reads were eliminated', async () => {
+  it('are rejected if reads were skipped', async () => {
     const lazy = tampered((code) => code.replace('all += words[', 'all += 0u * words['));
     await expect(measurePeaks(lazy)).rejects.toThrow(/computed [-\d.]+ in thread \d+ .* expected [-\d.]+/);
   });
 });
 
-it('the copy bandwidth reports how it was measured', async () => {
+it('the copy bandwidth reports its method', async () => {
   const copied = await measureCopyBandwidth(gpu.device, { software: gpu.caps.software, rounds: 1 });
   expect(copied.bytesPerSecond).toBeGreaterThan(1e7);
   expect(copied.bufferBytes).toBeGreaterThan(2 ** 20);

@@ -1,4 +1,4 @@
-/** The model computes the same with any mixture of targets bound to correct kernels. */
+/** With correct kernels on any combination of targets, the model gives the same results. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WgslSources } from '../../kernels/assemble.ts';
 import {
@@ -102,7 +102,7 @@ async function logitsOf(engine: ResidentEngine): Promise<Float32Array[]> {
   });
 }
 
-/** The weight format each target's kernel reads; undefined when no kernel of a single format can take it over. */
+/** Weight format of each target: undefined if no kernel of a single format can run it. */
 type Formats = ReadonlyMap<string, string | undefined>;
 
 async function formatsByTarget(engine: ResidentEngine): Promise<Formats> {
@@ -117,7 +117,7 @@ async function formatsByTarget(engine: ResidentEngine): Promise<Formats> {
   return formats;
 }
 
-/** A random set of bindings, for any step and for single-token steps, which only overlap between these two. */
+/** A random set of multi-token and single-token bindings; only bindings of different kinds overlap. */
 function draw(engine: ResidentEngine, random: Random, formats: Formats): Binding[] {
   const targets = targetsOf(engine.graph).filter(({ id }) => formats.has(id));
   const bindings: Binding[] = [];
@@ -144,7 +144,7 @@ for (const [name, model] of Object.entries(models)) {
     });
     afterAll(() => engine.close());
 
-    it('every result in its graph is read by another node, except the sampled token', async () => {
+    it('has a graph in which every result except the sampled token is read', async () => {
       const live = new LiveTargets(engine.runner, wgsl, unfused);
       const { nodes, edges } = await describeGraph(name, engine.runner, live, new Map());
       for (const { id, flops, bytes } of nodes) {
@@ -158,12 +158,12 @@ for (const [name, model] of Object.entries(models)) {
       expect(nodes.filter(({ kernel }) => kernel === 'builtin')).toEqual([]);
     });
 
-    it('gives the same logits with any mixture of bindings', async () => {
+    it('gives the same logits with any combination of bindings', async () => {
       const formats = await formatsByTarget(engine);
       const expected = await logitsOf(engine);
       const random = new Random(Math.floor(Math.random() * 2 ** 32), name);
       const seen = new Set<string>();
-      // Nearly equal logits would prove nothing.
+      // The test needs logits that differ clearly.
       expect(klDivergence(expected[0] as Float32Array, expected[1] as Float32Array)).toBeGreaterThan(0.01);
       for (let n = 0; n < rounds; n++) {
         const bindings = draw(engine, random, formats);
@@ -181,10 +181,10 @@ for (const [name, model] of Object.entries(models)) {
       expect(seen.size).toBeGreaterThan(10);
     });
 
-    it('binds gate and up together only when they are in one part', async () => {
+    it('binds gate and up together only if they are contiguous', async () => {
       const live = new LiveTargets(engine.runner, wgsl, unfused);
       const inPieces = typeof model === 'object' && 'type' in model && typeof model.type === 'object';
-      // Experts have no such unit.
+      // Models with experts have no such unit.
       const isThere = engine.runner.graph.units.some(({ id }) => id === 'layers.0.ffn.gate_up');
       for (const [op, id] of [
         ['gated_matmul', 'layers.0.ffn.gate_up_act'],

@@ -1,4 +1,4 @@
-/** The kernels of docs/samples, which docs/write-a-kernel.md works through, pass the gate on this machine's adapter. */
+/** The kernels of docs/samples, which docs/write-a-kernel.md explains, pass the gate on this machine's adapter. */
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -18,12 +18,12 @@ beforeAll(async () => {
 });
 
 describe('docs/samples', () => {
-  it('holds kernels', () => {
+  it('contains kernels', () => {
     expect(samples).toContain('gate_up.wgsl');
   });
 
   for (const sample of samples) {
-    it(`${sample} is accepted unchanged, with every value of its tunables`, async ({ skip }) => {
+    it(`${sample} is accepted unchanged, with all values of its tunables`, async ({ skip }) => {
       const { kernels } = await readWgslKernel(`${folder}${sample}`, readKernelFlags({}));
       const [kernel] = kernels;
       expect(kernel?.faults).toEqual([]);

@@ -1,4 +1,4 @@
-/** Candidates in their own process: what hangs or crashes ends there. */
+/** Candidates run in a child process: hangs and crashes affect only the child. */
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import type { KernelRegistration } from '../../src/lab/types.ts';
 import { honest, tricks } from '../support/lab-tricks.ts';
 
 const childPath = fileURLToPath(new URL('../../src/lab-child.ts', import.meta.url));
-/** Long enough for the kernels that end, on any machine: limits stretch with its load. */
+/** Long enough for kernels that terminate, on any machine: limits grow with its load. */
 const limits = { run: 4000 };
 let gate: GateProcess;
 beforeAll(async () => {
@@ -45,7 +45,7 @@ const waitUntilGone = async (pid: number) => {
   while (isAlive(pid)) await sleep(20);
 };
 
-describe('tricks that fool graders', () => {
+describe('the gate rejects kernels that cheat', () => {
   it.each(honest.map((registration) => [registration.op, registration] as const))(
     'the honest %s that they are made from is accepted',
     async (_, registration) => {
@@ -69,8 +69,8 @@ describe('tricks that fool graders', () => {
   });
 });
 
-describe('a child that fails otherwise', () => {
-  /** A child of a few lines. */
+describe('a child process that fails', () => {
+  /** A minimal child process. */
   const fakeGate = async (script: string) => {
     const folder = await mkdtemp(join(tmpdir(), 'lathe-gate-'));
     onTestFinished(() => rm(folder, { recursive: true }));
@@ -81,7 +81,7 @@ describe('a child that fails otherwise', () => {
     return own;
   };
 
-  it('loses its device: a finding with its last words', async () => {
+  it('a lost device is a finding with the last output of the child', async () => {
     const own = await fakeGate(`
       process.on('message', () => {
         process.send({ type: 'begin', stage: 'parity' });
@@ -96,7 +96,7 @@ describe('a child that fails otherwise', () => {
     expect(finding?.message).toMatch(/exit code 1.*the device was lost \(unknown: oops\)\nwords on stderr/s);
   });
 
-  it('throws in the gate itself: no verdict on the kernel, and a fresh child', async () => {
+  it('an error of the gate is no verdict on the kernel, and the next job gets a new child', async () => {
     const own = await fakeGate(`
       process.on('message', () => process.send({ type: 'failed', message: 'a mistake of ours' }));`);
     await own.warm();
@@ -111,7 +111,7 @@ describe('a child that fails otherwise', () => {
 });
 
 describe('time limits', () => {
-  it('a timer that was stopped does not begin again, whatever still arrives from the child', () => {
+  it('a stopped timer does not restart when later messages of the child arrive', () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const timer = new PhaseTimer({ compile: 10, run: 10, gate: 10 }, () => expect.unreachable());
@@ -120,7 +120,7 @@ describe('time limits', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  /** A child that never measures anything: it sends the phases that the script says. */
+  /** A child that measures nothing: it sends the phases of a script. */
   const scripted = async (script: string, own: Partial<TimeLimits>, load = 1) => {
     const folder = await mkdtemp(join(tmpdir(), 'lathe-gate-'));
     onTestFinished(() => rm(folder, { recursive: true }));
@@ -141,7 +141,7 @@ describe('time limits', () => {
     return gateProcess;
   };
 
-  it('compiling and the work of the gate do not count as the kernel’s', async () => {
+  it('compiling and the work of the gate do not count against the limit of the kernel', async () => {
     const own = await scripted(
       `enter('compile');
       setTimeout(() => { enter('gate'); setTimeout(report, 100); }, 100);`,
@@ -150,11 +150,11 @@ describe('time limits', () => {
     expect(await own.register(good)).toMatchObject({ accepted: true });
   });
 
-  it('a real kernel whose compilation takes longer than it may run is accepted', async () => {
+  it('a kernel that compiles for longer than the run limit is accepted', async () => {
     const own = new GateProcess({ childPath, limits: { run: 1000 } });
     onTestFinished(() => own.close());
     const { source, ...rest } = good.registration;
-    // A constant that no cache has seen.
+    // A constant that is in no shader cache.
     const unrolled = Array.from({ length: 60 }, (_, i) => `more += sin(more * ${Math.random() + i});`).join(
       '\n',
     );
@@ -169,19 +169,19 @@ describe('time limits', () => {
     expect(await own.register(good)).toMatchObject({ accepted: true });
   });
 
-  it('a run is repeated when the machine became busy meanwhile', async () => {
+  it('a run is repeated if the machine became busier during it', async () => {
     const own = await scripted(`enter('run'); if (!isFirst) report();`, { run: 1000 }, 4);
     expect(await own.register(good)).toMatchObject({ accepted: true });
   });
 
-  it('a kernel that exceeds its limit twice is rejected, busy machine or not', async () => {
+  it('a kernel that exceeds its limit twice is rejected, also on a busy machine', async () => {
     const own = await scripted(`enter('run');`, { run: 100 }, 4);
     const report = await own.register(good);
     expect(report).toMatchObject({ accepted: false, kernel: good.registration.name, seed: good.seed });
     expect(report.stages.at(-1)?.findings).toMatchObject([{ code: 'deadline', severity: 'error' }]);
   });
 
-  it('a machine that is too busy to judge by is no verdict', async () => {
+  it('a machine that is too busy gives an error instead of a verdict', async () => {
     const own = await scripted(`enter('run');`, { run: 100 }, 40);
     await expect(own.register(good)).rejects.toMatchObject({
       code: 'lab_busy',
@@ -189,7 +189,7 @@ describe('time limits', () => {
     });
   });
 
-  it('a compilation that does not end is told as that', async () => {
+  it('a compilation that does not end is reported as such', async () => {
     const own = await scripted(`enter('compile');`, { compile: 100 });
     const report = await own.register(good);
     expect(report.stages.at(-1)?.findings).toMatchObject([
@@ -203,8 +203,8 @@ describe('time limits', () => {
   });
 });
 
-describe('the child', () => {
-  it('stays warm from one job to the next', async () => {
+describe('the child process', () => {
+  it('is reused for the next job', async () => {
     await gate.warm();
     const { pid } = gate;
     await gate.register(good);
@@ -212,7 +212,7 @@ describe('the child', () => {
     expect(gate.pid).toBe(pid);
   });
 
-  it('takes large inputs as they are', async () => {
+  it('receives large inputs unchanged', async () => {
     const columns = 1024;
     const x = Float32Array.from({ length: 64 * columns }, (_, i) => Math.sin(i));
     const one = {
@@ -225,14 +225,14 @@ describe('the child', () => {
     expect(report.parity?.at(-1)).toMatchObject({ case: 'captured 64x1024', ok: true });
   });
 
-  it('is killed at the deadline; this process stays free, and the next job gets a fresh child', async () => {
+  it('is killed at the deadline; the host is not blocked, and the next job gets a new child', async () => {
     await gate.warm();
     const { pid } = gate;
     let turns = 0;
     const timer = setInterval(() => (turns += 1), 10);
     const [report, next] = await Promise.all([gate.register(hanging), gate.register(good)]);
     clearInterval(timer);
-    // Every 10 ms for 4 s where nobody else wants the processor; a blocked loop counts one or two.
+    // Every 10 ms for 4 s on an idle machine; a blocked event loop counts one or two.
     expect(turns).toBeGreaterThan(10);
     expect(report).toMatchObject({ accepted: false, kernel: 'trick' });
     expect(report.stages.map(({ stage }) => stage)).toEqual([
@@ -261,7 +261,7 @@ describe('the child', () => {
     expect(await gate.register(good)).toMatchObject({ accepted: true });
   });
 
-  it('is killed by an abort, also that of a job which still waits', async () => {
+  it('is killed on abort; a queued job is rejected at once', async () => {
     await gate.warm();
     const { pid } = gate;
     const first = new AbortController();
@@ -279,12 +279,12 @@ describe('the child', () => {
     expect(await gate.register(good)).toMatchObject({ accepted: true });
   });
 
-  it('is not started for a job that was aborted before', async () => {
+  it('is not started for a job whose signal is already aborted', async () => {
     const aborted = AbortSignal.abort(new Error('too late'));
     await expect(gate.register(good, aborted)).rejects.toThrow('too late');
   });
 
-  it('goes with close(), which rejects what runs and waits', async () => {
+  it('is killed by close(), which rejects running and queued jobs', async () => {
     const own = new GateProcess({ childPath, limits });
     await own.warm();
     const { pid } = own;
@@ -300,7 +300,7 @@ describe('the child', () => {
     await expect(own.register(good)).rejects.toThrow('the lab is closed');
   });
 
-  it('that cannot start is said so', async () => {
+  it('that cannot start is reported', async () => {
     const own = new GateProcess({ childPath, adapter: '(none has this name)' });
     await expect(own.register(good)).rejects.toMatchObject({
       code: 'lab_failed',

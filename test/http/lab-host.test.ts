@@ -59,7 +59,7 @@ const complete = async (prompt: string, seed = 3) => {
   return { status: answer.status, text: choices?.[0]?.text, error: error?.message };
 };
 
-/** A registration of the stub of an op, as the host gives it. */
+/** Registration of the stub of an op, as returned by the host. */
 async function stubOf(op: string, name: string, change = (source: string) => source) {
   const { body }: Answer<{ source: string }> = await call('GET', `/lab/v1/ops/${op}/stub`);
   const [, dispatch = ''] = /^\/\/! dispatch: (.*)$/m.exec(body.source) ?? [];
@@ -93,7 +93,7 @@ const kernelOn = async (id: string) => {
 describe('from the stub to a verdict', () => {
   afterEach(() => call('DELETE', '/lab/v1/bindings'));
 
-  it('registers, binds, checks parity, benches; the text of a seed stays, and the built-ins come back', async () => {
+  it('registers, binds, runs parity, benches; the text for a seed does not change, and unbind restores the built-in kernels', async () => {
     const before = await complete('Once upon a time');
     const report = await registerStub('rms_norm', 'walk.norm');
     expect(report.parity?.map((one) => one.case).some((name) => name.startsWith('captured'))).toBe(true);
@@ -134,7 +134,7 @@ describe('from the stub to a verdict', () => {
     expect(await complete('Once upon a time')).toEqual(before);
   });
 
-  it('a span takes one kernel, and what overlaps it gives way', async () => {
+  it('a kernel bound to a span replaces the kernels bound to its nodes', async () => {
     await registerStub('norm_matmul', 'walk.span');
     await registerStub('rms_norm', 'walk.part');
     await call('POST', '/lab/v1/bindings', { kernel: 'walk.span', span: 'layers.*.attn.norm_qkv' });
@@ -149,7 +149,7 @@ describe('from the stub to a verdict', () => {
     expect(await kernelOn('layers.1.attn.q')).toBe('walk.span');
   });
 
-  it('a name means one content: binding a new one ends what is bound of the old one', async () => {
+  it('binding a new version of a kernel unbinds the old version of the same name', async () => {
     const old = await registerStub('rms_norm', 'walk.twice');
     await call('POST', '/lab/v1/bindings', { kernel: 'walk.twice', components: ['layers.*.attn.norm'] });
     const now = await registerStub('rms_norm', 'walk.twice', (source) => `${source}\n// other`);
@@ -163,7 +163,7 @@ describe('from the stub to a verdict', () => {
     expect(body.bindings).toEqual([{ kernel: 'walk.twice', components: ['layers.0.attn.norm'] }]);
   });
 
-  it('a rejected, unknown or ill-fitting kernel is not bound, and nothing changes', async () => {
+  it('a rejected, unknown or incompatible kernel is not bound, and the bindings do not change', async () => {
     const wrong = await register(
       await stubOf('rms_norm', 'walk.wrong', (source) => source.replace('+ params.eps', '+ 0.3')),
     );
@@ -196,7 +196,7 @@ describe('from the stub to a verdict', () => {
 describe('tunables', () => {
   afterEach(() => call('DELETE', '/lab/v1/bindings'));
 
-  it('are swept, the best of each shape is reported, and that is what runs', async () => {
+  it('are tuned; the fastest values for each shape are reported and used', async () => {
     const stub = await stubOf('rms_norm', 'walk.tuned');
     const { body } = await register({ ...stub, tunables: { WG: [16, 32, 64] } });
     expect(body.accepted).toBe(true);
@@ -217,7 +217,7 @@ describe('tunables', () => {
 });
 
 describe('one engine', () => {
-  it('a bench begins when no completion runs or waits, and later completions wait for it', async () => {
+  it('a bench waits for running and queued completions, and later completions wait for it', async () => {
     const ends: string[] = [];
     const note = async (what: string, work: Promise<unknown>) => {
       await work;
@@ -241,7 +241,7 @@ describe('one engine', () => {
     expect(ends).toEqual(['before', 'bench', 'after']);
   });
 
-  it('a client that leaves ends its bench, and the engine is free', async () => {
+  it('a client that disconnects cancels its bench and frees the engine', async () => {
     const gone = new AbortController();
     const long = call('POST', '/lab/v1/bench', { rounds: 1000, mode: 'full' }, gone.signal);
     await new Promise((resolve) => setTimeout(resolve, 1500));
@@ -251,7 +251,7 @@ describe('one engine', () => {
     expect((await answer).status).toBe(200);
   });
 
-  it('a candidate that never ends is killed in its own process; the host answers meanwhile', async () => {
+  it('a candidate that never ends is killed in the child process; the host keeps answering', async () => {
     const endless = await stubOf('rms_norm', 'walk.endless', (source) =>
       source.replace(
         'let mean =',
@@ -269,7 +269,7 @@ describe('one engine', () => {
 });
 
 describe('configs', () => {
-  it('are saved signed, validated, and bound at the next start; a changed byte is not', async () => {
+  it('are signed, validated, and bound at the next start; a modified config is not bound', async () => {
     await registerStub('rms_norm', 'saved.norm');
     await call('POST', '/lab/v1/bindings', { kernel: 'saved.norm', components: ['layers.*.ffn.norm'] });
     expect(await call('POST', '/lab/v1/configs', { name: 'saved' })).toEqual({
@@ -287,7 +287,7 @@ describe('configs', () => {
     host.kill('SIGTERM');
     await host.exit;
 
-    // Another host signs with another key: it binds the config when that key is trusted.
+    // Another host has another key: it binds the config if the signing key is trusted.
     const text = await readFile(path, 'utf8');
     const home = dataDir;
     dataDir = freshDataDir();
@@ -311,8 +311,8 @@ describe('configs', () => {
   });
 });
 
-describe('kernels that take the host down', () => {
-  it('are not bound again by a start that follows a kill -9 soon after they were bound', async () => {
+describe('kernels that crash the host', () => {
+  it('are not bound again after a kill -9 soon after they were bound', async () => {
     await registerStub('rms_norm', 'deadly.norm', (source) => `${source}\n// deadly`);
     await call('POST', '/lab/v1/bindings', { kernel: 'deadly.norm', components: ['layers.0.attn.norm'] });
     await call('POST', '/lab/v1/configs', { name: 'deadly' });
@@ -324,8 +324,8 @@ describe('kernels that take the host down', () => {
     expect((await complete('Still here')).status).toBe(200);
   });
 
-  it('hang a live step: its request gets a clear error, the built-ins take over, the kernel is in quarantine', async () => {
-    // Right at every shape that the gate tries.
+  it('that hang a step: its request gets an error, built-in kernels are restored, the kernel is quarantined', async () => {
+    // Correct for every shape that the gate tests.
     const trap = (source: string) =>
       source.replace(
         'let mean =',
@@ -335,7 +335,7 @@ describe('kernels that take the host down', () => {
     await call('POST', '/lab/v1/bindings', { kernel: 'trap.norm', components: ['layers.0.attn.norm'] });
     expect((await complete('Short')).status).toBe(200);
     const hanging = complete('Many words in one prompt, so that it takes a step of many rows. '.repeat(5));
-    // Taking the kernel away does not end the step that hangs on it, nor its guilt.
+    // Unbinding the kernel does not end the step that hangs, and it is still quarantined.
     await until(async () => {
       const slots = (await (await fetch(`${url}/slots`)).json()) as { is_processing: boolean }[];
       return slots.some(({ is_processing }) => is_processing);
@@ -353,7 +353,7 @@ describe('kernels that take the host down', () => {
     });
     expect(again.status).toBe(409);
     expect(again.body.error.message).toContain('quarantine');
-    // Nothing of a device that hangs can be freed, and the host ends all the same.
+    // Resources of a hanging device cannot be freed, but the host can exit.
     host.kill('SIGTERM');
     expect(await host.exit).toEqual({ code: 0, signal: null });
   });

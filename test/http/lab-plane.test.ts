@@ -70,14 +70,14 @@ const table = [
   ['GET', '/configs/{name}'],
 ] as const;
 
-test('the plane has the routes of the table and no others', async () => {
+test('the plane has exactly the routes of the table', async () => {
   const { planes } = await serve();
   const routes = planes.find(({ name }) => name === 'lab')?.routes ?? [];
   const mounted = routes.map(({ method, path }) => `${method} ${path}`);
   expect(mounted.sort()).toEqual(table.map(([method, path]) => `${method} /lab/v1${path}`).sort());
 });
 
-test('the host says that it has a lab', async () => {
+test('the host reports that it has a lab', async () => {
   const { get } = await serve();
   expect(await (await get('/health')).json()).toMatchObject({
     planes: expect.arrayContaining(['host', 'lab']),
@@ -87,7 +87,7 @@ test('the host says that it has a lab', async () => {
   });
 });
 
-describe('503 before anything else is judged', () => {
+describe('503 precedes every other check', () => {
   test.each([
     ['none', 'no_resident_model', null],
     ['loading', 'model_loading', '1'],
@@ -114,7 +114,7 @@ describe('503 before anything else is judged', () => {
     expect(lab.calls).toEqual([]);
   });
 
-  test('a host without a lab says so; one whose lab becomes ready serves it', async () => {
+  test('a host without a lab answers 503; when the lab becomes ready, it is served', async () => {
     const { send, resident, engine, lab } = await serve('loading');
     resident.ready(engine);
     expect(hostError.parse(await (await send('GET', '/ops')).json()).error.code).toBe('lab_unavailable');
@@ -126,7 +126,7 @@ describe('503 before anything else is judged', () => {
   });
 });
 
-describe('what is asked for is answered', () => {
+describe('responses', () => {
   test('graph, parts under both names, ops and stubs', async () => {
     const { send, lab } = await serve();
     const body = async (path: string) => {
@@ -151,7 +151,7 @@ describe('what is asked for is answered', () => {
     expect(lab.calls.at(-1)).toEqual(['stub', ['rms/norm', 'plain']]);
   });
 
-  test('a registration is 201 with its report, accepted or not; unknown members are ignored', async () => {
+  test('a registration answers 201 with its report, accepted or not; unknown members are ignored', async () => {
     const { send, lab } = await serve();
     const full = {
       ...kernel,
@@ -174,7 +174,7 @@ describe('what is asked for is answered', () => {
     ]);
   });
 
-  test('bindings are made and cleared', async () => {
+  test('bindings are created and cleared', async () => {
     const { send, lab } = await serve();
     const request = { kernel: 'fast', components: ['layers.*.norm'], span: 'layers.0.qkv' };
     const bound = await send('POST', '/bindings', request);
@@ -188,7 +188,7 @@ describe('what is asked for is answered', () => {
     ]);
   });
 
-  test('the parity mode is read, and set by PUT and by POST', async () => {
+  test('the parity mode can be read, and set by PUT and POST', async () => {
     const { send } = await serve();
     expect(await (await send('GET', '/parity')).json()).toEqual({ mode: 'standard' });
     for (const [method, mode] of [
@@ -201,14 +201,14 @@ describe('what is asked for is answered', () => {
     }
   });
 
-  test('a parity run; what is not finite is null', async () => {
+  test('a parity run; non-finite numbers are null', async () => {
     const { send } = await serve();
     const answer = await send('POST', '/parity/run');
     expect(answer.status).toBe(200);
     expect(parityRunResult.strict().parse(await answer.json()).components[0]?.max_abs).toBeNull();
   });
 
-  test('a bench with a body, with an empty one and with none, whatever its type', async () => {
+  test('a bench with a body, an empty body and no body, with any content type', async () => {
     const { send, lab } = await serve();
     const request = {
       prompt_tokens: 4096,
@@ -233,7 +233,7 @@ describe('what is asked for is answered', () => {
     expect(text.status).toBe(415);
   });
 
-  test('a bench that is watched is told line by line, its outcome last', async () => {
+  test('a bench with progress is streamed line by line, with the result last', async () => {
     const { send, lab } = await serve();
     const answer = await send('POST', '/bench', { rounds: 3, stream: true });
     expect(answer.headers.get('content-type')).toBe('application/x-ndjson');
@@ -249,7 +249,7 @@ describe('what is asked for is answered', () => {
     expect(lab.calls).toEqual([['bench', { rounds: 3 }]]);
   });
 
-  test('a watched bench that is refused has a status; one that breaks later, a last line', async () => {
+  test('a streamed bench that is rejected has an error status; one that fails later has an error as its last line', async () => {
     const { send, lab } = await serve();
     lab.error = new LabError('not_bindable', 'no such model');
     const refused = await send('POST', '/bench', { stream: true });
@@ -296,7 +296,7 @@ describe('what is asked for is answered', () => {
   });
 });
 
-describe('refusals', () => {
+describe('errors', () => {
   test.each<[LabErrorCode, number]>([
     ['unknown_op', 404],
     ['unknown_kernel', 404],
@@ -324,7 +324,7 @@ describe('refusals', () => {
     }
   });
 
-  test("the engine's refusals keep their status, a fault is a 500 that the log explains", async () => {
+  test('engine errors keep their status; an internal error is a 500 with details in the log', async () => {
     const { send, lab, faults } = await serve();
     lab.error = new EngineError('device_lost', 'gone');
     expect((await send('POST', '/parity/run')).status).toBe(503);
@@ -343,7 +343,7 @@ describe('refusals', () => {
     return (error.violations ?? []).map((one) => `${one.path}: ${one.message}`);
   };
 
-  test('a registration names every violation at once, with what was expected and what came', async () => {
+  test('a registration reports all violations at once, with the expected and the actual value', async () => {
     const wrong = {
       name: 'Fast',
       op: 'rms_nrom',
@@ -404,7 +404,7 @@ describe('refusals', () => {
     }
   });
 
-  test('binding, parity mode, bench, validate and save check every member', async () => {
+  test('binding, parity mode, bench, validate and save validate every member', async () => {
     expect(await violations('POST', '/bindings', { kernel: '', components: [''], span: 1 })).toEqual([
       'kernel: expected the name of a registered kernel, got ""',
       'components.0: expected a text of 1 to 200 characters, got ""',
@@ -450,7 +450,7 @@ describe('refusals', () => {
     expect(await violations('POST', '/kernels', [])).toEqual([': expected an object, got []']);
   });
 
-  test('a page of another origin can start nothing', async () => {
+  test('requests from another origin are rejected', async () => {
     const { send, lab, url } = await serve();
     for (const path of ['/bench', '/parity/run']) {
       const answer = await send('POST', path, undefined, { headers: { origin: 'http://evil.com' } });
@@ -496,7 +496,7 @@ describe('names of configs', () => {
     'a\n',
   ];
 
-  test.each(hostile)('%j is refused where it is saved', async (name) => {
+  test.each(hostile)('saving under %j is rejected', async (name) => {
     const { send, lab } = await serve();
     const answer = await send('POST', '/configs', { name });
     expect(answer.status).toBe(400);
@@ -507,7 +507,7 @@ describe('names of configs', () => {
     expect(lab.calls).toEqual([]);
   });
 
-  /** As it goes over the wire: `fetch` would tidy the path up. */
+  /** Sends the raw path: `fetch` would normalize it. */
   const raw = (port: number, path: string) =>
     new Promise<string>((resolve, reject) => {
       const socket = connect(port, '127.0.0.1', () =>
@@ -548,21 +548,21 @@ describe('names of configs', () => {
     expect(lab.calls).toEqual([]);
   });
 
-  test('dots within a name and in the query are fine', async () => {
+  test('dots within a name and in the query are allowed', async () => {
     const { port } = await serve();
     expect(await raw(port, '/lab/v1/configs/fast?x=/../')).toMatch(/^HTTP\/1\.1 200 /);
     expect(await raw(port, '/lab/v1/configs/v1.2')).toMatch(/^HTTP\/1\.1 404 /);
   });
 });
 
-describe('a client that leaves', () => {
+describe('a client that disconnects', () => {
   const requests = [
     ['/kernels', kernel],
     ['/parity/run', undefined],
     ['/bench', undefined],
   ] as const;
 
-  test('cancels a bench that it watches', async () => {
+  test('cancels a streamed bench', async () => {
     const { send, lab, faults } = await serve();
     lab.hang = 'heeds';
     const left = new AbortController();
@@ -587,7 +587,7 @@ describe('a client that leaves', () => {
     expect(faults).toEqual([]);
   });
 
-  test.each(requests)('a host that stops ends %s also when the lab hears nothing', async (path, body) => {
+  test.each(requests)('a host that stops ends %s even if the lab ignores the signal', async (path, body) => {
     const { send, lab, stopping } = await serve();
     lab.hang = 'deaf';
     const answer = send('POST', path, body);

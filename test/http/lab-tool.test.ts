@@ -52,7 +52,7 @@ function launch(args: readonly string[], env: Readonly<Record<string, string>> =
   return { child, output, exit };
 }
 
-/** As a process, for what a module of the test runner cannot do: load kernels' modules. */
+/** Runs the tool as a process, because kernel modules cannot be loaded within the test runner. */
 const runProcess = async (args: readonly string[]) => {
   const tool = launch(args);
   started.push(tool);
@@ -71,7 +71,7 @@ const sink = () => {
   return { stream, text: () => written };
 };
 
-/** In this process, which is much quicker. File names of kernels are taken in the folder. */
+/** Runs the tool in this process, which is much faster. File names are relative to the folder. */
 const run = async (args: readonly string[], env: Readonly<Record<string, string>> = {}) => {
   const [stdout, stderr] = [sink(), sink()];
   process.chdir(folder);
@@ -101,8 +101,8 @@ const jsonProcess = async (...args: string[]) => {
 const good = '//! op: rms_norm\n//! dispatch: tokens\nfn main() {}\n';
 const bad = '//! op: rms_norm\n//! dispatch: tokens\nfn main() { bad }\n';
 
-describe('the way from stub to saved config', () => {
-  test('a stub that was written passes the gate as it is', async () => {
+describe('from stub to saved config', () => {
+  test('a written stub passes the gate unchanged', async () => {
     expect((await run(['stub', 'rms_norm'])).stdout).toBe(stubSource);
     expect(await run(['stub', 'rms_norm', '--out', 'k.wgsl'])).toMatchObject({ code: 0 });
     expect(readFileSync(join(folder, 'k.wgsl'), 'utf8')).toBe(stubSource);
@@ -119,7 +119,7 @@ describe('the way from stub to saved config', () => {
     });
   });
 
-  test('a stub overwrites nothing without --force', async () => {
+  test('a stub does not overwrite a file without --force', async () => {
     write('k.wgsl', 'mine');
     expect(await run(['stub', 'rms_norm', '--out', 'k.wgsl'])).toMatchObject({
       code: 2,
@@ -130,7 +130,7 @@ describe('the way from stub to saved config', () => {
     expect(readFileSync(join(folder, 'k.wgsl'), 'utf8')).toBe(stubSource);
   });
 
-  test('a rejected kernel: 1, with the line', async () => {
+  test('a rejected kernel: exit code 1, with the source line', async () => {
     write('k.wgsl', bad);
     const { code, stdout } = await run(['check', 'k.wgsl']);
     expect(code).toBe(1);
@@ -167,7 +167,7 @@ describe('the way from stub to saved config', () => {
     expect(benched).toEqual({ mode: 'full', rounds: 4, contexts: [64, 128] });
   });
 
-  test('every command prints something for people, in 80 columns where that is possible', async () => {
+  test('every command prints readable text, within 80 columns if possible', async () => {
     write('k.wgsl', good);
     for (const args of [
       ['ops'],
@@ -197,7 +197,7 @@ describe('the way from stub to saved config', () => {
     expect((await run(['bind', 'k', 'a', '--span', 'b'])).code).toBe(2);
   });
 
-  test('a config that is not valid: 1', async () => {
+  test('an invalid config: exit code 1', async () => {
     const envelope = config(good);
     write('c.json', JSON.stringify({ ...envelope, signature: { ...envelope.signature, value: 'BB==' } }));
     const { code, stdout } = await run(['validate', 'c.json']);
@@ -206,7 +206,7 @@ describe('the way from stub to saved config', () => {
     expect(stdout).toContain('· safety (skipped)');
   });
 
-  test('configs and benches are compared by file, and not with each other', async () => {
+  test('two configs or two benches can be compared by file, but not one with the other', async () => {
     write('a.json', JSON.stringify(config('fn a() {}')));
     write('b.json', JSON.stringify(config('fn b() {}')));
     write('bench.json', (await run(['bench', '--json'])).stdout);
@@ -229,7 +229,7 @@ const width: number = 64;
 export default defineKernel({ name: 'mine', op: 'rms_norm', dispatch: 'tokens', overrides: { WG: width }, source: ${source}${more} });
 `;
 
-  test('TypeScript, with the source in a file beside it', async () => {
+  test('TypeScript, with the WGSL source in a separate file', async () => {
     write('k.wgsl', bad);
     write('k.ts', module("new URL('./k.wgsl', import.meta.url)"));
     const { code, stdout } = await runProcess(['check', 'k.ts']);
@@ -243,7 +243,7 @@ export default defineKernel({ name: 'mine', op: 'rms_norm', dispatch: 'tokens', 
     });
   });
 
-  test('findings in a template are told in the lines of the module', async () => {
+  test('findings in a template literal have line numbers of the module', async () => {
     write('k.ts', module('`fn main() {\n  bad\n}`'));
     expect((await runProcess(['check', 'k.ts'])).stdout).toContain('k.ts:4:3 error[out_of_bounds]');
     write('one-line.ts', module('`fn main() { bad }`'));
@@ -252,13 +252,13 @@ export default defineKernel({ name: 'mine', op: 'rms_norm', dispatch: 'tokens', 
     expect(stdout).toContain(`one-line.ts:3:${column + 1} error[out_of_bounds]`);
   });
 
-  test('a function writes the source from the overrides', async () => {
+  test('a function can generate the source from the overrides', async () => {
     write('k.ts', module('({ WG }) => `// ${WG}`'));
     expect((await runProcess(['check', 'k.ts'])).code).toBe(0);
     expect(lab.asked.at(-1)?.body).toMatchObject({ source: '// 64' });
   });
 
-  test('a list of kernels, and all that is wrong with one', async () => {
+  test('a list of kernels, with all errors of an invalid one', async () => {
     write(
       'k.mjs',
       'console.log("noise");\nexport default [{ name: "a", op: "rms_norm", dispatch: "1", source: "fn a() {}" }, { name: "B", op: 1, dispatch: {}, source: 2, other: 3 }];',
@@ -280,18 +280,18 @@ export default defineKernel({ name: 'mine', op: 'rms_norm', dispatch: 'tokens', 
     ['syntax.ts', 'export default {\n  a b\n};', 'syntax.ts:2:5 error[module]'],
     ['throws.ts', 'const x: never = null as never;\nexport default (x as { y: 1 }).y;', 'throws.ts:2:'],
     ['empty.mjs', 'export const a = 1;', 'no default export'],
-  ])('%s is a fault of the file', async (name, text, said) => {
+  ])('%s is an error of the file', async (name, text, said) => {
     const { code, stdout } = await runProcess(['check', write(name, text)]);
     expect(code).toBe(1);
     expect(stdout).toContain(said);
   });
 });
 
-describe('refusals', () => {
+describe('errors', () => {
   test('no host', async () => {
     const { code, stdout, stderr } = await run(['ops', '--url', 'http://127.0.0.1:1']);
     expect({ code, stdout }).toEqual({ code: 3, stdout: '' });
-    expect(stderr).toContain('no host listens at http://127.0.0.1:1; start one with');
+    expect(stderr).toContain('no host is listening at http://127.0.0.1:1; start one with');
     const answer = await run(['ops', '--url', 'http://127.0.0.1:1', '--json']);
     expect(JSON.parse(answer.stdout)).toMatchObject({ error: { code: 'unreachable' } });
   });
@@ -304,17 +304,17 @@ describe('refusals', () => {
     expect(await run(['ops'])).toMatchObject({ code: 3, stderr: expect.stringContaining(said) });
   });
 
-  test('another server, and a host of another shape', async () => {
+  test('another server, and a host with different responses', async () => {
     lab.override = () => ({ html: '<html>' });
     expect(await run(['ops'])).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining('is no lathe host: GET /lab/v1/ops gave 200 (text/html)'),
+      stderr: expect.stringContaining('is not a lathe host: GET /lab/v1/ops returned 200 (text/html)'),
     });
     lab.override = () => ({ body: { other: 1 } });
     expect(await run(['ops'])).toMatchObject({ code: 3, stderr: expect.stringContaining('has no ops') });
   });
 
-  test('a body that the host refuses points at the directives it came from', async () => {
+  test('errors of a rejected body point to the directives of the file', async () => {
     lab.override = ({ path }) =>
       path === '/kernels'
         ? refusal(400, 'invalid_request', 'no', [{ path: 'dispatch.x', message: 'unknown name tokns' }])
@@ -325,7 +325,7 @@ describe('refusals', () => {
     expect(stdout).toContain('k.wgsl:2:5 error[invalid_request] dispatch.x: unknown name tokns');
   });
 
-  test('what the message says already is not said again', async () => {
+  test('violations that the message contains are not repeated', async () => {
     const violations = [{ path: 'name', message: 'expected letters' }];
     lab.override = () => refusal(400, 'invalid_request', 'name: expected letters.', violations);
     expect((await run(['ops'])).stderr).toBe('lathe lab: name: expected letters.\n');
@@ -335,7 +335,7 @@ describe('refusals', () => {
     );
   });
 
-  test('an unknown op names the nearest', async () => {
+  test('an unknown op suggests the most similar one', async () => {
     expect(await run(['stub', 'rms_nrom'])).toMatchObject({
       code: 3,
       stderr: expect.stringContaining("did you mean 'rms_norm'?"),
@@ -347,7 +347,7 @@ describe('refusals', () => {
     );
   });
 
-  test('files that are not there, or directories, are told before anything is sent', async () => {
+  test('missing files and directories are reported before anything is sent', async () => {
     mkdirSync(join(folder, 'dir'));
     write('k.wgsl', good);
     const { code, stderr } = await run(['check', 'k.wgsl', 'nothing.wgsl', 'dir']);
@@ -372,7 +372,7 @@ describe('refusals', () => {
     ]);
   });
 
-  test('a reader that leaves is no error', async () => {
+  test('a reader of stdout that exits early causes no error', async () => {
     const ops = Array.from({ length: 20_000 }, (_, index) => ({
       op: `op_${index}`,
       summary: 'much to read',
@@ -391,7 +391,7 @@ describe('watch', () => {
     readonly file?: string;
     readonly outcomes?: readonly { readonly accepted: boolean }[];
   }
-  /** The tool with events that can be waited for, in order. */
+  /** The tool, with events that can be awaited in order. */
   const watching = (...args: string[]) => {
     const tool = launch(['watch', '--json', ...args]);
     started.push(tool);
@@ -423,7 +423,7 @@ describe('watch', () => {
   };
   const verdict = (event: Event) => event.outcomes?.map((outcome) => outcome.accepted);
 
-  test('every save is gated; a replaced file and one that comes back too', async () => {
+  test('every save is checked, also of a replaced and a restored file', async () => {
     write('k.wgsl', good);
     const tool = watching('k.wgsl');
     expect(verdict(await tool.next('gate'))).toEqual([true]);
@@ -447,12 +447,12 @@ describe('watch', () => {
     for (let save = 0; save < 30; save++) write('k.wgsl', `${good}// ${save}\n`);
     const lastSent = () => lab.asked.findLast(({ path }) => path === '/kernels')?.body;
     await tool.next('gate', () => JSON.stringify(lastSent()).includes('// 29'));
-    // Written in far less time than two looks at the file take, but a slow machine may see a few of them.
+    // Written much faster than two polls of the file, but a slow machine may detect several saves.
     expect(lab.asked.slice(before).filter(({ path }) => path === '/kernels').length).toBeLessThan(30);
     expect(await tool.stop()).toBe(0);
   });
 
-  test('accepted kernels are bound and benched; at the end the bindings from before are back', async () => {
+  test('accepted kernels are bound and benched; at the end the previous bindings are restored', async () => {
     lab.bound.set('layers.1.attn.norm', 'older');
     write('k.wgsl', good);
     const tool = watching('k.wgsl', '--bind', 'layers.*.attn.norm');
@@ -468,7 +468,7 @@ describe('watch', () => {
     expect(tool.events().at(-1)).toMatchObject({ event: 'stop', unbound: true, failures: [] });
   });
 
-  test('a span that was bound before is bound as a span again', async () => {
+  test('a previously bound span is restored as a span', async () => {
     const asked: unknown[] = [];
     const members = ['norm', 'q', 'k', 'v'].map((node) => ({
       id: `layers.1.attn.${node}`,
@@ -488,7 +488,7 @@ describe('watch', () => {
     expect(asked.at(-1)).toEqual({ kernel: 'older', components: ['layers.1.attn.norm_qkv'] });
   });
 
-  test('without a place nothing is bound, and nothing unbound', async () => {
+  test('a kernel without components is not bound, and nothing is unbound', async () => {
     lab.bound.set('output.norm', 'older');
     write('k.wgsl', good);
     const tool = watching('k.wgsl');
@@ -515,7 +515,7 @@ describe('watch', () => {
     await tool.stop();
   });
 
-  test('a module is gated again when what it imports or reads is saved', async () => {
+  test('a module is checked again when a file that it imports or reads is saved', async () => {
     write('helper.ts', 'export const body: string = "good";');
     write(
       'k.ts',
@@ -528,7 +528,7 @@ describe('watch', () => {
     await tool.stop();
   });
 
-  test('a host that goes away and comes back without the kernels gets them again', async () => {
+  test('kernels are registered again after a restart of the host', async () => {
     write('k.wgsl', good);
     const tool = watching('k.wgsl', '--bind', 'output.norm');
     await tool.next('bench');
@@ -549,7 +549,7 @@ describe('watch', () => {
     expect([...lab.bound]).toEqual([]);
   });
 
-  test('a host that was started anew in a quiet moment is noticed', async () => {
+  test('a restart of the host while idle is detected', async () => {
     write('k.wgsl', good);
     const tool = watching('k.wgsl');
     await tool.next('gate');
@@ -559,7 +559,7 @@ describe('watch', () => {
     await tool.stop();
   });
 
-  test('lines for people when piped; the end of the reader ends the watch and unbinds', async () => {
+  test('prints lines when piped; the end of the reader ends the watch and unbinds', async () => {
     write('k.wgsl', bad);
     const tool = launch(['watch', 'k.wgsl', '--bind', 'output.norm']);
     started.push(tool);

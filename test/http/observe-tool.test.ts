@@ -169,7 +169,7 @@ describe('beside a host that runs', () => {
     const away = await run(['surfaces', '--url', `http://127.0.0.1:${port}`]);
     expect(away).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('no host listens at http://127.0.0.1:'),
+      stderr: expect.stringContaining('no host is listening at http://127.0.0.1:'),
     });
   });
 

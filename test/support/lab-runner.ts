@@ -1,4 +1,4 @@
-/** Runs a kernel, and the engine's own ones, on a parity case, and only compares with the oracle. */
+/** Runs a kernel or a built-in kernel on a parity case, and only compares it with the oracle. */
 import { packUniform, type Contract } from '../../kernels/contracts.ts';
 import { packParams } from '../../kernels/define.ts';
 import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
@@ -24,7 +24,7 @@ export interface LabRunner {
   ): Promise<Words>;
 }
 
-/** Initial contents of the storage bindings: NaN where the contract says `out`. */
+/** Initial contents of the storage bindings: NaN for bindings of role `out`. */
 function contentsOf(contract: Contract, one: ParityCase, expected: Expected): Words {
   return Object.fromEntries(
     contract.bindings.flatMap(({ name, role, dtype }) => {
@@ -188,7 +188,7 @@ export async function labRunner(): Promise<LabRunner> {
   };
 }
 
-/** Differences of the outputs of a case from the oracle; empty when there are none. */
+/** Errors in the outputs of a case, compared with the oracle. */
 export function faultsOf(
   contract: Contract,
   one: ParityCase,

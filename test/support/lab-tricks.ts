@@ -1,12 +1,12 @@
-/** Kernels that are wrong in ways known to fool graders, each with the findings of which one at least must show it. */
+/** Kernels that try to cheat the gate, each with the finding codes of which at least one must occur. */
 import type { KernelRegistration } from '../../src/lab/types.ts';
 
 export interface Trick {
   readonly name: string;
   readonly registration: KernelRegistration;
-  /** Any of these. */
+  /** Expected codes: at least one of them. */
   readonly codes: readonly string[];
-  /** A warning: the kernel is right within the tolerance, and is accepted. */
+  /** Expected warning: the kernel is correct within the tolerance, and is accepted. */
   readonly flagged?: true;
   /** The kernel never ends. */
   readonly hangs?: true;
@@ -21,7 +21,7 @@ struct Step { tokens: u32 }
 @group(0) @binding(3) var<uniform> params: Params;
 @group(0) @binding(4) var<uniform> step: Step;
 `;
-/** A row a workgroup. Parts of an honest norm are replaced. */
+/** A correct norm with one workgroup per row, of which parts are replaced. */
 function norm({
   before = '',
   value = 'x[start + c]',
@@ -66,7 +66,7 @@ struct Step { tokens: u32 }
 @group(0) @binding(5) var<uniform> step: Step;
 @group(0) @binding(6) var<storage, read> bias: array<f32>;
 `;
-/** An f32 product, an element a thread. */
+/** An f32 product with one thread per element. */
 const product = ({
   tokens = 'step.tokens',
   blocks = 'params.blocks',
@@ -103,17 +103,17 @@ const ofProduct = (source: string, more: Partial<KernelRegistration> = {}): Kern
   ...more,
 });
 
-/** What the tricks are made from; right. */
+/** The correct kernels that the tricks modify. */
 export const honest: readonly KernelRegistration[] = [ofNorm(norm({})), ofProduct(product({}))];
 
 export const tricks: readonly Trick[] = [
   {
-    name: 'returns what the output held',
+    name: 'keeps the previous contents of the output',
     registration: ofNorm(norm({ result: 'y[start + c] + 0.0 * x[0]' })),
     codes: ['unwritten_output', 'not_finite'],
   },
   {
-    name: 'leaves what looks like a result already',
+    name: 'skips elements that already look like results',
     registration: ofNorm(
       norm({
         write: 'let held = y[start + c]; if (held == 0.0 || !(abs(held) < 1e6)) { y[start + c] = result; }',
@@ -135,7 +135,7 @@ export const tricks: readonly Trick[] = [
     codes: ['replayed_output', 'unwritten_output'],
   },
   {
-    name: 'is right only when the output was poisoned',
+    name: 'is correct only if the output was poisoned',
     registration: ofNorm(
       norm({ write: 'y[start + c] = select(result, 0.0, y[start + c] == y[start + c]);' }),
     ),
@@ -205,7 +205,7 @@ export const tricks: readonly Trick[] = [
     codes: ['unwritten_output'],
   },
   {
-    name: 'gives rows behind the hundredth a scale of 1',
+    name: 'uses a scale of 1 for rows after the hundredth',
     registration: ofNorm(norm({ result: 'x[start + c] * select(scale, 1.0, row > 100u) * gain[c]' })),
     codes: ['wrong_result', 'wrong_rows'],
   },
@@ -217,24 +217,24 @@ export const tricks: readonly Trick[] = [
     codes: ['wrong_result'],
   },
   {
-    name: 'leaves out the last block of a product',
+    name: 'skips the last block of a product',
     registration: ofProduct(product({ blocks: 'max(1u, params.blocks - 1u)' })),
     codes: ['wrong_result'],
   },
   {
-    name: 'leaves out the last block of long rows only',
+    name: 'skips the last block of long rows only',
     registration: ofProduct(
       product({ blocks: 'select(params.blocks, params.blocks - 1u, params.blocks > 64u)' }),
     ),
     codes: ['wrong_result'],
   },
   {
-    name: 'does one token',
+    name: 'computes only one token',
     registration: ofProduct(product({}), { dispatch: { x: 'ceil(rows / 64)' } }),
     codes: ['unwritten_output'],
   },
   {
-    name: 'takes the first row of activations for all tokens',
+    name: 'uses the first row of activations for all tokens',
     registration: ofProduct(product({}).replace('token * params.x_stride', '0u * params.x_stride')),
     codes: ['wrong_result'],
   },
@@ -259,7 +259,7 @@ export const tricks: readonly Trick[] = [
     codes: ['wrong_group'],
   },
   {
-    name: 'reads behind its input',
+    name: 'reads beyond its input',
     registration: ofNorm(
       norm({
         count: 'params.columns + 64u',
@@ -270,17 +270,17 @@ export const tricks: readonly Trick[] = [
     codes: ['out_of_bounds'],
   },
   {
-    name: 'writes behind its output',
+    name: 'writes beyond its output',
     registration: ofNorm(norm({ after: 'y[arrayLength(&y) + local] = 0.0;' })),
     codes: ['out_of_bounds'],
   },
   {
-    name: 'writes rows that no token has',
+    name: 'writes rows after the last token',
     registration: ofNorm(norm({}), { dispatch: { x: 'tokens + 1' } }),
     codes: ['kept_changed', 'out_of_bounds'],
   },
   {
-    name: 'tells the live graph from the gate by the length of a buffer',
+    name: 'distinguishes the live graph from the gate by the length of a buffer',
     registration: ofNorm(
       norm({ result: 'x[start + c] * select(scale, 1.0, arrayLength(&y) > 1000000u) * gain[c]' }),
     ),
@@ -288,22 +288,22 @@ export const tricks: readonly Trick[] = [
     flagged: true,
   },
   {
-    name: 'is right at one row length',
+    name: 'is correct only for one row length',
     registration: ofNorm(norm({ count: '576u', mean: 'squares / 576.0' })),
     codes: ['wrong_result'],
   },
   {
-    name: 'is right where 64 divides the row',
+    name: 'is correct only if the row length is a multiple of 64',
     registration: ofNorm(norm({ count: 'params.columns / 64u * 64u' })),
     codes: ['wrong_result'],
   },
   {
-    name: 'is right for small magnitudes',
+    name: 'is correct only for small magnitudes',
     registration: ofNorm(norm({ value: 'clamp(x[start + c], -100.0, 100.0)' })),
     codes: ['wrong_result'],
   },
   {
-    name: 'forgets eps',
+    name: 'ignores eps',
     registration: ofNorm(norm({ mean: 'squares / f32(params.columns) - params.eps' })),
     codes: ['wrong_result', 'not_finite'],
   },
@@ -325,12 +325,12 @@ export const tricks: readonly Trick[] = [
     codes: ['nondeterministic', 'wrong_result'],
   },
   {
-    name: 'loops for ever, plainly',
+    name: 'has an obvious infinite loop',
     registration: ofNorm(norm({ before: 'var n = 0u; while (n < params.columns) { y[start] = 0.0; }' })),
     codes: ['endless_loop'],
   },
   {
-    name: 'loops for ever, by its data',
+    name: 'has a data-dependent infinite loop',
     registration: ofNorm(
       norm({ before: 'var n = 0u; while (n < params.columns) { n += u32(x[start] > 1e30 + f32(n)); }' }),
     ),
@@ -338,7 +338,7 @@ export const tricks: readonly Trick[] = [
     hangs: true,
   },
   {
-    name: 'dispatches more workgroups than there may be',
+    name: 'dispatches more workgroups than the limit',
     registration: ofNorm(norm({}), { dispatch: { x: 'tokens', y: '65536' } }),
     codes: ['invalid_dispatch'],
   },

@@ -76,7 +76,9 @@ describe('assemble', () => {
       'const SCALE_F = f32(2);',
       'const HALF_F = f32(0.5);',
     ]);
-    expect(() => one('x', { WG: 1.5 })).toThrow('WG=1.5: an integer >= 0 expected');
+    expect(() => one('x', { WG: 1.5 })).toThrow(
+      'WG: expected an integer >= 0 (names of floats end in _F), got 1.5',
+    );
     expect(() => one('x', { WG: -1 })).toThrow('WG=-1');
   });
 

@@ -110,7 +110,7 @@ describe('the command line', () => {
     [['recorder', 'token', '--rack', 'agents'], "--rack: there is no rack 'agents' (did you mean 'agent'?)"],
     [['recorder', 'token', '--rack', 'agent', '--verbs', 'read'], '--verbs does not belong to the command'],
     [['recorder', 'grant', '--verbs', 'read,wirte'], '--verbs: expected read, write or read,write'],
-    [['recorder', 'grant', '--expires', '30'], '--expires: expected a time from now, as 90d'],
+    [['recorder', 'grant', '--expires', '30'], '--expires: expected a duration such as 90d'],
     [['recorder', 'grant', '--to', 'peer:No'], '--to: expected bearer or peer:NAME'],
     [['recorder', 'token', '--label', ''], '--label: expected 1 to 100 characters'],
     [['recorder', 'review', '--after', 'last'], '--after: expected the number of an entry'],
@@ -189,7 +189,7 @@ describe('the command line', () => {
       "recorder grant takes no name, got also 'x'",
       'recorder grant needs --verbs read,write',
       "--rack: there is no rack 'nope'; the racks are: agent, completions, workflows, gateway, external",
-      "--expires: expected a time from now, as 90d (m, h, d, w), or a date, as 2030-01-31, got 'soon'",
+      "--expires: expected a duration such as 90d (m, h, d, w) or a date such as 2030-01-31, got 'soon'",
       '--label does not belong to the command recorder grant',
     ]);
   });

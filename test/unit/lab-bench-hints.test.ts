@@ -13,8 +13,8 @@ describe('a hint', () => {
     ['caches', 1, 1.5e7, 1e6, /^served by caches at 150% of copy bandwidth/],
     ['launching', 0.05, 1e4, 1e4, /^launch bound, near the 20\.0 us of an empty dispatch: fuse/],
     ['latency', 1, 1e5, 2e6, /^latency bound \(1\.0% of bandwidth, 2\.0% of f32 peak\): /],
-    ['half the memory roof', 1, 4e6, 1e6, /^short of its memory roof .*wider loads/],
-    ['half the compute roof', 1, 1e6, 3e7, /^short of its compute roof .*independent sums/],
+    ['half the memory roof', 1, 4e6, 1e6, /^below its memory roof .*wider loads/],
+    ['half the compute roof', 1, 1e6, 3e7, /^below its compute roof .*independent sums/],
     ['nothing', 0, 1e6, 1e6, /too short for this clock/],
   ])('names what holds a component back: %s', (_, ms, bytes, flops, expected) => {
     expect(hint(ms, bytes, flops)).toMatch(expected);
@@ -26,13 +26,13 @@ describe('a hint', () => {
     expect(hint(0.15, 1e4, 1e4, { dispatches: 3 })).toMatch(/^launch/);
   });
 
-  it('says when a component hardly matters', () => {
+  it('notes if a component takes little of the step', () => {
     expect(hint(1, 8e6, 1e6, { share: 0.012 })).toMatch(/, but only 1\.2% of the step$/);
   });
 });
 
 describe('rates and roofs', () => {
-  it('are of the nearer roof', () => {
+  it('are relative to the binding roof', () => {
     expect(ratesOf(2, { bytes: 4e6, flops: 1.2e8 }, peaks)).toEqual({
       gbps: 2,
       gflops: 60,
@@ -49,13 +49,13 @@ describe('rates and roofs', () => {
     });
   });
 
-  it('allow caches for little, and cheaper arithmetic than f32', () => {
+  it('account for caches with small data, and for arithmetic faster than f32', () => {
     expect(roofMs({ bytes: 1e8, flops: 0 }, peaks)).toBeCloseTo(5);
     expect(roofMs({ bytes: 2e8, flops: 0 }, peaks)).toBeCloseTo(20);
     expect(roofMs({ bytes: 0, flops: 4e9 }, peaks)).toBeCloseTo(10);
   });
 
-  it('are beaten only by a good deal, and never where the built-ins beat them', () => {
+  it('are exceeded only beyond a tolerance, and never if the built-in kernels exceed them', () => {
     expect(beatsRoof(7.9, 10)).toBe(true);
     expect(beatsRoof(8.1, 10)).toBe(false);
     expect(beatsRoof(5, 10, 6)).toBe(false);

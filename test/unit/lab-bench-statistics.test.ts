@@ -5,7 +5,7 @@ import { driftOf, estimateRatio, median, type PairedTimes } from '../../src/lab/
 import { decide } from '../../src/lab/bench/verdict.ts';
 import { type Machine, machines } from '../support/simulated-bench.ts';
 
-/** Times of `cells` measurements, `speedup` being what the bound arm gained, sampled as the bench does. */
+/** Simulated times of `cells` measurements with a true `speedup` of the bound arm, sampled like the bench. */
 function simulated(
   machine: Machine,
   { seed, rounds, cells, speedup }: { seed: number; rounds: number; cells: number; speedup: number },
@@ -51,13 +51,13 @@ describe('the ratio of two arms', () => {
     },
   );
 
-  it.each([6, 8])('of equal arms is no difference in as few as %i rounds too', (rounds) => {
+  it.each([6, 8])('of equal arms is no difference, also with only %i rounds', (rounds) => {
     const { no_difference: none, covered } = outcomes(machines.spikes, 1, rounds);
     expect(none).toBeGreaterThanOrEqual(0.95 * benches);
     expect(covered).toBeGreaterThanOrEqual(0.93 * benches);
   });
 
-  it('finds 5% under mild noise nearly always, and the right way round', () => {
+  it('detects 5% under mild noise nearly always, with the right sign', () => {
     const faster = outcomes(machines.mild, 1.05, 10, 400);
     expect(faster.faster).toBeGreaterThan(0.95 * 400);
     expect(faster.covered).toBeGreaterThan(0.93 * 400);
@@ -86,7 +86,7 @@ describe('the ratio of two arms', () => {
     expect(estimateRatio(times, seededRandom(4))).not.toEqual(estimateRatio(times, seededRandom(5)));
   });
 
-  it('of no rounds is refused', () => {
+  it('of no rounds is an error', () => {
     expect(() => estimateRatio([], seededRandom(1))).toThrow('no rounds');
   });
 });
@@ -106,16 +106,16 @@ describe('the verdict', () => {
     expect(decide(estimated(0.95, 0.992), given)).toBe('no_difference');
   });
 
-  it('needs an interval beyond what equal arms differed by', () => {
+  it('needs an interval beyond the difference of equal arms', () => {
     expect(decide(estimated(1.03, 1.06, [0.97, 1.04, 1.1]), given)).toBe('no_difference');
     expect(decide(estimated(1.05, 1.06, [0.97, 1.04, 1.1]), given)).toBe('faster');
-    // Equal arms that surely differ: their whole interval is noise.
+    // Equal arms that differ significantly: their whole interval is noise.
     expect(decide(estimated(1.05, 1.06, [1.02, 1.04, 1.1]), given)).toBe('no_difference');
     expect(decide(estimated(1.11, 1.2, [1.02, 1.04, 1.1]), given)).toBe('faster');
     expect(decide(estimated(0.9, 0.95, [0.92, 0.96, 0.98]), given)).toBe('no_difference');
   });
 
-  it('is suspect only where it would be faster', () => {
+  it('is suspect only if it would be faster', () => {
     expect(decide(estimated(1.5, 1.6), { rounds: 10, doubted: true })).toBe('suspect');
     expect(decide(estimated(0.5, 0.6), { rounds: 10, doubted: true })).toBe('slower');
     expect(decide(estimated(0.9, 1.1), { rounds: 10, doubted: true })).toBe('no_difference');
@@ -128,7 +128,7 @@ describe('the verdict', () => {
 });
 
 describe('drift', () => {
-  it('is found, with its size, through noise and spikes', () => {
+  it('is detected with its size despite noise and spikes', () => {
     const random = seededRandom(1);
     const values = Array.from({ length: 20 }, (_, n) => (10 + n / 10) * (1 + 0.01 * random()));
     values[4] = 40;
@@ -139,7 +139,7 @@ describe('drift', () => {
     expect(driftOf(values.toReversed()).change).toBeLessThan(-0.12);
   });
 
-  it('is rarely found where there is none', () => {
+  it('is rarely reported if there is none', () => {
     let found = 0;
     for (let seed = 0; seed < 1000; seed++) {
       const random = seededRandom(seed);
@@ -155,7 +155,7 @@ describe('the schedule', () => {
   const schedule = new Schedule(3, seededRandom(9));
   const rounds = Array.from({ length: 12 }, () => schedule.round());
 
-  it('samples every role of every cell once a round, the roles of a cell behind one another', () => {
+  it('samples every role of every cell once per round, with the roles of a cell in sequence', () => {
     for (const round of rounds) {
       expect(round).toHaveLength(9);
       expect(new Set(round.map(({ cell, role }) => `${cell} ${role}`)).size).toBe(9);
@@ -179,7 +179,7 @@ describe('the schedule', () => {
     expect(new Set(rounds.map((round) => round.map(({ cell }) => cell).join())).size).toBeGreaterThan(2);
   });
 
-  it('is the seed’s', () => {
+  it('is determined by the seed', () => {
     const again = new Schedule(3, seededRandom(9));
     expect(Array.from({ length: 12 }, () => again.round())).toEqual(rounds);
     const other = new Schedule(3, seededRandom(10));
@@ -187,7 +187,7 @@ describe('the schedule', () => {
   });
 });
 
-it('the median of an even number of values is the mean of the middle two; of none, refused', () => {
+it('the median of an even number of values is the mean of the middle two; of no values, an error', () => {
   expect(median([4, 1, 3, 10])).toBe(3.5);
   expect(median([3, 1, 2])).toBe(2);
   expect(() => median([])).toThrow('nothing');

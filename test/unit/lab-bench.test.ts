@@ -40,7 +40,7 @@ describe('a bench', () => {
     expect(result.warnings).toEqual([]);
   });
 
-  it('tells what it is at, and the times of every round', async () => {
+  it('reports its progress and the times of every round', async () => {
     const told: BenchProgress[] = [];
     const port = simulatedPort({ speedup: 1.25 });
     const onProgress = (progress: BenchProgress) => void told.push(progress);
@@ -62,7 +62,7 @@ describe('a bench', () => {
     });
   });
 
-  it('of slower kernels says so', async () => {
+  it('of slower kernels reports slower', async () => {
     expect((await bench({ speedup: 0.9, machine: machines.mild })).result.verdict).toBe('slower');
   });
 
@@ -77,7 +77,7 @@ describe('a bench', () => {
     expect(decided).toBeLessThanOrEqual(6);
   });
 
-  it('finds one part in twenty under mild noise in at least 36 of 40 benches', async () => {
+  it('detects a difference of 5% under mild noise in at least 36 of 40 benches', async () => {
     let found = 0;
     for (let seed = 0; seed < 40; seed++) {
       const model = { machine: machines.mild, seed, speedup: 1.05, timestamps: false };
@@ -86,7 +86,7 @@ describe('a bench', () => {
     expect(found).toBeGreaterThanOrEqual(36);
   });
 
-  it('does the same for the same seed, something else for another', async () => {
+  it('is the same for the same seed, and different for another', async () => {
     const model = { machine: machines.mild };
     const [first, again, other] = [await bench(model), await bench(model), await bench(model, {}, 8)];
     expect(again).toEqual(first);
@@ -95,15 +95,15 @@ describe('a bench', () => {
 });
 
 describe('the samples of a bench', () => {
-  it('have new inputs every round, the same for both arms and the control', async () => {
+  it('have new inputs in every round, the same for both arms and the control', async () => {
     const { result, calls } = await bench({}, { rounds: 6, contexts: [10], new_tokens: 16 });
     expect(result.rounds).toBe(6);
-    // The replay of timed prompts begins behind the single steps of the output check.
+    // Timed prompts are verified after the single steps of the output check.
     const timed = calls.slice(
       0,
       calls.findIndex(({ what, count }) => what === 'decode' && count === 1),
     );
-    // The last one is the output check's own.
+    // The last one belongs to the output check.
     const prompts = Map.groupBy(timed.filter(({ what }) => what === 'prefill').slice(0, -1), ({ tokens }) =>
       tokens.join(),
     );
@@ -121,13 +121,13 @@ describe('the samples of a bench', () => {
     }
   });
 
-  it('are long enough to be timed, on a fast machine too', async () => {
+  it('are long enough to be timed, also on a fast machine', async () => {
     const { calls } = await bench({ tokenMs: 0.8 });
     const counts = calls.filter(({ what }) => what === 'decode').map(({ count }) => count);
     expect(Math.max(...counts)).toBe(25);
   });
 
-  it('become more where noise hides the difference, up to a limit of time', async () => {
+  it('increase in number if noise hides the difference, up to a time limit', async () => {
     const still = await bench({ speedup: 1.02 });
     const noisy = await bench({ speedup: 1.02, machine: machines.waves });
     expect(noisy.result.rounds).toBeGreaterThan(still.result.rounds);
@@ -144,7 +144,7 @@ describe('the samples of a bench', () => {
     expect(result.verdict).toBe('no_difference');
     expect(result.delta.decode).toBe(0);
     expect(result.warnings).toEqual([]);
-    // Faster from round to round, all arms alike, so that only the warm-up suffers.
+    // All arms become faster from round to round, so that only the warm-up is affected.
     const restless = await bench({
       machine() {
         let samples = 0;
@@ -152,11 +152,11 @@ describe('the samples of a bench', () => {
       },
     });
     expect(restless.result.warnings).toEqual([
-      'the warm-up did not settle: times still moved by more than 5% a round',
+      'the warm-up did not settle: times still changed by more than 5% between rounds',
     ]);
   });
 
-  it('fit the context of the model; what was asked beyond it is said', async () => {
+  it('fit the context of the model; larger requests cause a warning', async () => {
     const small = await bench({ maxContext: 64 });
     expect(small.result.decode.map(({ context }) => context)).toEqual([32]);
     expect(small.result.warnings).toEqual([]);
@@ -165,11 +165,11 @@ describe('the samples of a bench', () => {
       { prompt_tokens: 100, contexts: [4, 8, 500], new_tokens: 70 },
     );
     expect(result.warnings).toEqual([
-      'new_tokens 70 does not fit the context of 64 tokens: 63',
-      'context 4 does not fit the context of 64 tokens: 1',
-      'context 8 does not fit the context of 64 tokens: 1',
-      'context 500 does not fit the context of 64 tokens: 1',
-      'prompt_tokens 100 does not fit the context of 64 tokens: 64',
+      'new_tokens 70 exceeds the context of 64 tokens; 63 is used',
+      'context 4 exceeds the context of 64 tokens; 1 is used',
+      'context 8 exceeds the context of 64 tokens; 1 is used',
+      'context 500 exceeds the context of 64 tokens; 1 is used',
+      'prompt_tokens 100 exceeds the context of 64 tokens; 64 is used',
     ]);
     for (const { tokens, context, count, what } of calls) {
       expect(what === 'prefill' ? tokens.length : context + count).toBeLessThanOrEqual(64);
@@ -201,31 +201,31 @@ describe('the samples of a bench', () => {
 });
 
 describe('a bench warns', () => {
-  it('of a machine that becomes slower, and is not deceived by it', async () => {
+  it('about a machine that becomes slower, with a correct verdict', async () => {
     const { result } = await bench({ machine: machines.drift, speedup: 1.3 });
     expect(result.warnings.join()).toMatch(
-      /drift: from the first round to the last the built-ins became .*slower/,
+      /drift: from the first round to the last, the built-in kernels became .*slower/,
     );
     expect(result.verdict).toBe('faster');
     expect(result.delta.decode).toBeGreaterThan(0.27);
     expect(result.delta.decode).toBeLessThan(0.33);
   });
 
-  it('of a lead that grows', async () => {
+  it('about a growing difference', async () => {
     const { result } = await bench({ speedupAt: (sample) => 1 + sample / 100 }, { rounds: 10 });
     expect(result.warnings.join()).toMatch(/drift: the bound kernels' lead changed by \d/);
   });
 
-  it('of too much noise, and of too few rounds', async () => {
+  it('about too much noise, and about too few rounds', async () => {
     const { result: wild } = await bench({ machine: (random) => () => 0.5 + random() });
-    expect(wild.warnings.join()).toMatch(/noise: the built-ins differ from themselves/);
+    expect(wild.warnings.join()).toMatch(/noise: two runs of the built-in kernels differ/);
     const { result } = await bench({ speedup: 2 }, { rounds: 3 });
     expect(result.rounds).toBe(3);
     expect(result.verdict).toBe('no_difference');
-    expect(result.warnings.join()).toMatch(/3 rounds cannot tell .* at least 6/);
+    expect(result.warnings.join()).toMatch(/3 rounds are not enough .* at least 6/);
   });
 
-  it('of an adapter without timestamps, whose components it leaves out', async () => {
+  it('about an adapter without timestamps, and omits its components', async () => {
     const { result, calls } = await bench({ timestamps: false, speedup: 1.2 });
     expect(result.components).toEqual([]);
     expect(calls.some(({ what }) => what === 'trace')).toBe(false);
@@ -234,7 +234,7 @@ describe('a bench warns', () => {
   });
 });
 
-it('a model whose layers keep a state is compared along a text, not where each arm moved the state on', async () => {
+it('a model with recurrent state is compared along a text, not by decoding at the same position twice', async () => {
   const { result } = await bench({ keepsState: true, speedup: 1.25 }, { contexts: [32, 128] });
   expect(result).toMatchObject({ verdict: 'faster', warnings: [] });
 });
@@ -273,42 +273,42 @@ describe('a bench suspects', () => {
     expect(result.warnings).toContain("layers.0.ffn.down: faster than the adapter's measured peaks allow");
   });
 
-  it('nothing where the built-ins are beyond the peaks too, nor anything that is not faster', async () => {
+  it('nothing if the built-in kernels exceed the peaks too, or if it is not faster', async () => {
     const beyond = await bench({ tokenMs: 1, speedup: 1.2, components: () => heavy(1)() });
     expect(beyond.result.verdict).toBe('faster');
     const { result } = await bench({ tokenMs: 20, components: (arm) => heavy(arm === 'bound' ? 1 : 8)() });
     expect(result.verdict).toBe('no_difference');
   });
 
-  it('kernels that answer something else', async () => {
+  it('kernels with different outputs', async () => {
     const { result } = await bench({ speedup: 1.5, answer: (token) => token + 1 });
     expect(result.verdict).toBe('suspect');
     expect(result.prefill.verdict).toBe('suspect');
-    expect(result.warnings.join()).toMatch(/greedy tokens agree at 0 of 25 positions/);
+    expect(result.warnings.join()).toMatch(/greedy tokens of the arms agree at 0 of 25 positions/);
     const equal = await bench({ answer: (token) => token + 1 });
     expect(equal.result.verdict).toBe('no_difference');
     // Of one text, of the timed prompts, and of each context.
     expect(equal.result.warnings).toHaveLength(2 + equal.result.decode.length);
   });
 
-  it('kernels that are right only where nobody times them', async () => {
+  it('kernels that are correct only outside of timed runs', async () => {
     const { result } = await bench({ speedup: 1.5, answer: (token, { single }) => (single ? token : 0) });
     expect(result.verdict).toBe('suspect');
-    expect(result.warnings.join()).toMatch(/of 8 prompts that were timed, .* was right behind 0/);
+    expect(result.warnings.join()).toMatch(/for 0 of 8 timed prompts, .* was correct/);
   });
 
-  it('kernels that are right only near the start of a text', async () => {
+  it('kernels that are correct only near the start of a text', async () => {
     const { result } = await bench({
       speedup: 1.5,
       answer: (token, { context }) => (context > 400 ? token + 1 : token),
     });
     expect(result.verdict).toBe('suspect');
     expect(result.warnings).toEqual([
-      "outputs: decoding at context 512, the arms' greedy tokens agree 0 of 8 times",
+      'outputs: at context 512, the greedy tokens of the arms agree 0 of 8 times',
     ]);
   });
 
-  it('not those that a near tie tips now and then', async () => {
+  it('not kernels that differ occasionally because of almost equal logits', async () => {
     let answers = 0;
     const { result } = await bench({
       speedup: 1.5,
@@ -319,7 +319,7 @@ describe('a bench suspects', () => {
     expect(result.warnings[0]).toMatch(/agree at 23 of 25 positions/);
   });
 
-  it('the bound kernels see the texts of the output check before the built-ins do', async () => {
+  it('the bound kernels process the texts of the output check before the built-in kernels', async () => {
     const { calls } = await bench({});
     const single = calls.filter(({ what, count }) => what === 'decode' && count === 1).slice(0, 48);
     expect(single.map(({ arm }) => arm)).toEqual([
@@ -334,7 +334,7 @@ describe('a bench suspects', () => {
 });
 
 describe('the components of a bench', () => {
-  it('are those of the bound arm with the built-ins’ time, then what a span took over', async () => {
+  it('are those of the bound arm with the time of the built-in kernels, then those that a span replaced', async () => {
     const { result } = await bench({
       components: (arm) =>
         arm === 'baseline'
@@ -369,7 +369,7 @@ describe('the components of a bench', () => {
     ]);
   });
 
-  it('carry the median of several traces', async () => {
+  it('have the median of several traces', async () => {
     let traces = 0;
     const { result } = await bench({
       components: () => [{ id: 'logits', kernel: 'k', ms: traces++ % 5 === 0 ? 9 : 0.5, flops: 1, bytes: 1 }],

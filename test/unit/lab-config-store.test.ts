@@ -17,7 +17,7 @@ afterEach(async () => {
   await rm(root, { recursive: true });
 });
 
-test('what is saved is listed in order and read back; a name is replaced', async () => {
+test('saved configs are listed in order and can be read; saving under the same name replaces', async () => {
   expect(await store.names()).toEqual([]);
   await store.save('v1.2', 'a');
   await store.save('B_c-d', 'b');
@@ -28,15 +28,15 @@ test('what is saved is listed in order and read back; a name is replaced', async
   expect((await stat(join(store.folder, 'v1.2.json'))).mode & 0o077).toBe(0);
 });
 
-test('an unknown name tells which there are', async () => {
+test('an unknown name lists the saved configs', async () => {
   await store.save('fast', 'x');
   await expect(store.read('slow')).rejects.toMatchObject({
     code: 'unknown_config',
-    message: "There is no config 'slow' (there is no such file); saved are: fast.",
+    message: "There is no config 'slow' (there is no such file); saved configs: fast.",
   });
 });
 
-describe('nothing leaves the directory', () => {
+describe('access is limited to the directory', () => {
   const pieces = ['..', '.', '/', '\\', '\0', 'a', '%2e', '\n', '~', 'C:', '-', ' ', '․', '．', '／'];
   const hostile = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 80 }),
@@ -44,7 +44,7 @@ describe('nothing leaves the directory', () => {
     fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9._-]{0,70}$/),
   );
 
-  test('no name reads or writes beyond it', async () => {
+  test('no name reads or writes outside of it', async () => {
     await writeFile(join(root, 'secret.json'), 'secret');
     await writeFile(join(root, 'data', 'secret.json'), 'secret');
     await store.save('first', 'x');
@@ -66,7 +66,7 @@ describe('nothing leaves the directory', () => {
     for (const entry of await readdir(store.folder)) expect(entry).toMatch(/^[A-Za-z0-9][\w.-]*\.json$/);
   });
 
-  test('links and directories are neither listed nor read, and a link is replaced rather than followed', async () => {
+  test('links and directories are neither listed nor read; saving replaces a link instead of following it', async () => {
     const outside = join(root, 'outside.json');
     await writeFile(outside, 'outside');
     await store.save('real', 'r');
@@ -87,7 +87,7 @@ describe('nothing leaves the directory', () => {
   });
 });
 
-test.each(['writeFile', 'sync'] as const)('a full disk at %s leaves the old config', async (step) => {
+test.each(['writeFile', 'sync'] as const)('a full disk at %s keeps the old config', async (step) => {
   await store.save('fast', 'old');
   const handle = await open(join(store.folder, 'fast.json'));
   const files = Object.getPrototypeOf(handle) as typeof handle;

@@ -69,16 +69,16 @@ async function codes(given: unknown, change: Partial<ConfigJudge> = {}) {
     stage.skipped ? 'skipped' : stage.findings.map(({ code }) => code).join(' '),
   );
 }
-/** The contents with a change, properly signed. */
+/** The modified contents with a valid signature. */
 const signed = (change: Partial<ConfigContents>, key = own) => buildEnvelope({ ...contents, ...change }, key);
-/** The envelope with a change, signed again. */
+/** The modified envelope, signed again. */
 const resigned = (change: object) => {
   const { signature: _, ...rest } = envelope;
   return signEnvelope({ ...rest, ...change }, own);
 };
 
 describe('an envelope', () => {
-  test('is what was bound, signed over its canonical JSON', async () => {
+  test('contains the bindings and a signature over its canonical JSON', async () => {
     expect(envelope).toMatchObject({
       contract: 1,
       name: 'mine',
@@ -95,7 +95,7 @@ describe('an envelope', () => {
     expect(read).toEqual(envelope);
   });
 
-  test('members without a value and numbers that JSON lacks do not spoil the signature', async () => {
+  test('undefined members and non-finite numbers do not invalidate the signature', async () => {
     const report = acceptedReport('fast', digest);
     const worst = {
       output: 'y',
@@ -113,7 +113,7 @@ describe('an envelope', () => {
 });
 
 describe('the signature', () => {
-  test('of a foreign key is untrusted until its id is trusted', async () => {
+  test('by another key is untrusted until its id is trusted', async () => {
     const config = signed({}, foreign);
     expect(await codes(config)).toEqual(['untrusted_key', 'skipped', 'skipped']);
     const { stages } = await judged(config);
@@ -147,7 +147,7 @@ describe('the signature', () => {
     expect(found).toEqual(code === '' ? ['', '', ''] : [code, 'skipped', 'skipped']);
   });
 
-  test('everything that is missing in an envelope is named', async () => {
+  test('all missing members of an envelope are reported', async () => {
     const { stages } = await judged({ ...envelope, name: 7, kernels: [{}], signature: undefined });
     const messages = stages[0]?.findings.map(({ message }) => message) ?? [];
     for (const path of ['name: ', 'kernels.0.op: ', 'kernels.0.source: ', 'signature: ']) {
@@ -155,7 +155,7 @@ describe('the signature', () => {
     }
   });
 
-  test('every changed, dropped or added member is found', async () => {
+  test('every changed, removed or added member is detected', async () => {
     type Path = readonly (string | number)[];
     const paths: Path[] = [];
     const walk = (value: unknown, path: Path) => {
@@ -171,7 +171,7 @@ describe('the signature', () => {
         fc.constantFrom('drop', 'change', 'add'),
         fc.jsonValue(),
         async (path, how, value) => {
-          // Our own key is known, so its copy may be absent.
+          // The host knows its own key, so public_key may be absent.
           fc.pre(!dropsKey(path, how));
           const copy = structuredClone(envelope) as unknown as Record<string, unknown>;
           let parent = copy;
@@ -226,7 +226,7 @@ describe('safety', () => {
     expect(await codes(config, change)).toEqual(['', code, 'skipped']);
   });
 
-  test('warnings of the static checks do not stop it, and name their kernel', async () => {
+  test('warnings of the static checks do not fail it, and name their kernel', async () => {
     const { ok, stages } = await judged(envelope, {
       staticFindings: async ({ source }) => [
         { code: 'odd', severity: 'warning', message: source.slice(0, 2) },
@@ -238,7 +238,7 @@ describe('safety', () => {
     ]);
   });
 
-  test('all faults come at once', async () => {
+  test('all errors are reported at once', async () => {
     const found = await codes(signed({ name: '..' }), { modelDigest: 'sha256:', knownOps: [], features: [] });
     expect(found[1]).toBe('unsafe_name model_mismatch feature_missing unknown_op');
   });
@@ -268,19 +268,19 @@ describe('the evidence of parity', () => {
     expect(await codes(signed({ evidence }))).toEqual(['', '', code]);
   });
 
-  test('unverified is a warning where the host allows it', async () => {
+  test('unverified is a warning if the host allows it', async () => {
     const config = signed({ evidence: { fast: { ...report, unverified: true } } });
     const { ok, stages } = await judged(config, { allowUnverified: true });
     expect([ok, stages[2]?.findings[0]?.severity]).toEqual([true, 'warning']);
   });
 
-  test('a wider tolerance is told', async () => {
+  test('a wider tolerance is a warning', async () => {
     const evidence = { fast: { ...report, tolerance: { ...report.tolerance!, scale: 10 } } };
     const { ok, stages } = await judged(signed({ evidence }));
     expect([ok, stages[2]?.findings.map(({ code }) => code)]).toEqual([true, ['loose_tolerance']]);
   });
 
-  test("names of the language's own members are no evidence", async () => {
+  test('names of built-in object members are not evidence', async () => {
     const named = { ...kernel, name: 'constructor' };
     const bindings = [{ kernel: 'constructor', components: ['a'] }];
     expect(await codes(signed({ kernels: [named], bindings, evidence: {} }))).toEqual([
@@ -300,7 +300,7 @@ describe('a file', () => {
     return (await atPath('c.json')) ?? [];
   };
 
-  test('is found by its path, absolute or within the directory of the configs', async () => {
+  test('can be given by an absolute path or relative to the config directory', async () => {
     expect(await file(text)).toEqual([]);
     expect(await atPath(join(folder, 'c.json'))).toEqual([]);
   });
@@ -317,7 +317,7 @@ describe('a file', () => {
     expect(await file(content)).toEqual([code]);
   });
 
-  test('a path that leads to no config is answered alike, whatever is there: nobody can look for files by it', async () => {
+  test('every path that is not a config gives the same finding, so that callers cannot probe for files', async () => {
     await promisify(execFile)('mkfifo', [join(folder, 'pipe')]);
     const others = {
       text: 'root:x:0:0',
@@ -335,14 +335,14 @@ describe('a file', () => {
         {
           code: 'unreadable',
           severity: 'error',
-          message: `${JSON.stringify(path.slice(0, 200))} is no config that this host can read: name a file that the lab saved`,
+          message: `path: ${JSON.stringify(path.slice(0, 200))} is not a config that this host can read; expected a file that the lab saved`,
         },
       ]);
       expect(rest.map(({ skipped }) => skipped)).toEqual([true, true]);
     }
   });
 
-  test('every flipped byte is found', async () => {
+  test('every changed byte is detected', async () => {
     const bytes = Buffer.from(text);
     await fc.assert(
       fc.asyncProperty(fc.nat(bytes.length - 1), fc.integer({ min: 1, max: 255 }), async (at, mask) => {

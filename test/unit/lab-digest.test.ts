@@ -18,7 +18,7 @@ describe('the digest of a kernel', () => {
     );
   });
 
-  it('is that of what it computes: names, order and defaults do not matter', () => {
+  it('depends only on what the kernel computes: names, order and defaults do not matter', () => {
     const same: KernelRegistration = {
       requires: ['shader-f16', 'subgroups', 'subgroups'],
       overrides: { ROWS: 2, WG: 64 },

@@ -36,14 +36,14 @@ describe('expressions', () => {
     expect(value(text)).toBe(expected);
   });
 
-  it('names stand for numbers, and are listed once', () => {
+  it('names have numeric values, and are listed once', () => {
     const compiled = compileExpression('ceil(rows / ROWS) + rows * _a1');
     expect(compiled.names).toEqual(['rows', 'ROWS', '_a1']);
     expect(compiled.evaluate({ rows: 7, ROWS: 2, _a1: 10 })).toBe(74);
     expect(compiled.evaluate({ rows: 8, ROWS: 2, _a1: 0 })).toBe(4);
   });
 
-  it('a name without a number is an error of evaluate, also one that every object has', () => {
+  it('a name without a value is an error of evaluate, also for names of built-in object members', () => {
     expect(() => value('1 + rows')).toThrow("'rows' has no value");
     expect(() => value('toString')).toThrow("'toString' has no value");
     expect(() => value('__proto__')).toThrow("'__proto__' has no value");
@@ -74,12 +74,12 @@ describe('expressions', () => {
     expect(errorOf(text).slice(1)).toEqual([position, length]);
   });
 
-  it('long ones are refused before they nest deeply', () => {
+  it('long ones are rejected, which limits nesting', () => {
     expect(errorOf('('.repeat(1001))[0]).toBe('at most 1000 characters expected, got 1001');
     expect(value(`${'('.repeat(499)}1${')'.repeat(499)}`)).toBe(1);
   });
 
-  it('those of every op use its dims, and overrides in dispatch', () => {
+  it('the expressions of every op use only its dims, and overrides in dispatch', () => {
     for (const { op, dims, dispatch, flops, bytes } of contracts.values()) {
       const values = Object.fromEntries([...dims.map(({ name }) => [name, 64]), ['WG', 32], ['ROWS', 4]]);
       for (const text of [...Object.values(dispatch), flops, bytes]) {

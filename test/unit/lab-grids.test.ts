@@ -9,29 +9,47 @@ const kernel = (op: string, x: string, y = '1') =>
 const steps = { most: 65_535, stepTokens: 512 };
 
 describe('dispatch rules at the sizes of the resident model', () => {
-  it('those of stubs hold', () => {
+  it('the rules of the stubs are valid', () => {
     const dims = { rows: 151_936, columns: 896, blocks: 28, block_bytes: 34 };
     expect(gridFault(kernel('matmul', 'ceil(rows / WG)', 'tokens'), { dims }, steps)).toBeUndefined();
     expect(gridFault(kernel('rms_norm', 'tokens'), { dims: { columns: 896 } }, steps)).toBeUndefined();
   });
 
   it.each([
-    ['a row a workgroup', 'matmul', 'rows', '1', 'its dispatch.x is 151936 for 1 tokens there'],
     [
-      'too many only for a long prompt',
+      'one workgroup for each row',
+      'matmul',
+      'rows',
+      '1',
+      'dispatch.x for 1 tokens: expected a whole number from 1 to 65535, got 151936',
+    ],
+    [
+      'too many for a large step',
       'matmul',
       '1',
       '300 * tokens',
-      'its dispatch.y is 65700 for 219 tokens',
+      'dispatch.y for 219 tokens: expected a whole number from 1 to 65535, got 65700',
     ],
-    ['none at one size', 'matmul', '1', 'tokens % 256', 'its dispatch.y is 0 for 256 tokens'],
-    ['a part of one', 'matmul', 'rows / 5', '1', 'its dispatch.x is 30387.2 for 1 tokens'],
-    ['no number', 'matmul', 'rows * 0 / 0', '1', 'its dispatch.x is NaN for 1 tokens'],
+    [
+      'no workgroups for one size',
+      'matmul',
+      '1',
+      'tokens % 256',
+      'dispatch.y for 256 tokens: expected a whole number from 1 to 65535, got 0',
+    ],
+    [
+      'a fraction',
+      'matmul',
+      'rows / 5',
+      '1',
+      'dispatch.x for 1 tokens: expected a whole number from 1 to 65535, got 30387.2',
+    ],
+    ['not a number', 'matmul', 'rows * 0 / 0', '1', 'from 1 to 65535, got NaN'],
   ])('%s', (_, op, x, y, message) => {
     expect(gridFault(kernel(op, x, y), { dims: { rows: 151_936 } }, steps)).toContain(message);
   });
 
-  it('kernels for one token never see more', () => {
+  it('kernels for single-token steps are checked for one token only', () => {
     expect(gridFault(kernel('matvec', '1', '300 * tokens'), { dims: { rows: 8 } }, steps)).toBeUndefined();
   });
 });

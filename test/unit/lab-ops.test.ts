@@ -16,7 +16,7 @@ const opOf = (name: string) => {
   if (!op) throw new Error(`no op ${name}`);
   return op;
 };
-/** A case as the gate would have it, written by hand. */
+/** A parity case written by hand. */
 const handmade = (
   tensors: Record<string, TensorData>,
   params: Record<string, number>,
@@ -50,7 +50,7 @@ describe('the cases of every op', () => {
         expect(differing.length).toBe(Object.keys(a?.[0]?.tensors ?? {}).length);
       });
 
-      it('are of all kinds, in every format, with one token where that is all there may be', () => {
+      it('cover all kinds and formats, with one token for single-token ops', () => {
         const list = cases({ seed: 1, formats });
         const readsWeights = contract.bindings.some(({ dtype }) => dtype === 'weights');
         for (const format of readsWeights ? formats : [undefined]) {
@@ -64,7 +64,7 @@ describe('the cases of every op', () => {
         expect(cases({ seed: 1, formats, strict: true }).length).toBeGreaterThan(list.length);
       });
 
-      it('give every binding and parameter, and the oracle every output', () => {
+      it('contain every binding and param, and the oracle computes every output', () => {
         for (const one of cases({ seed: 2, formats, strict: true })) {
           const stored = contract.bindings.filter(({ role }) => role !== 'uniform');
           const given = stored.filter(({ role }) => role !== 'out');
@@ -105,7 +105,7 @@ describe('the cases of every op', () => {
     });
   }
 
-  it('leave rows behind the step, and elements between rows, as they were', () => {
+  it('preserve rows after the step and elements between rows', () => {
     const kept = (op: string, output: string) =>
       opOf(op)
         .cases({ seed: 1, formats: ['q8_0'] })
@@ -118,8 +118,8 @@ describe('the cases of every op', () => {
   });
 });
 
-describe('weights as they lie on the GPU', () => {
-  it.each(Object.entries(weightFormats))('%s reads as the file format decodes', (type, { name }) => {
+describe('weights in their GPU layout', () => {
+  it.each(Object.entries(weightFormats))('%s decodes like the file format', (type, { name }) => {
     const [rows, columns] = [3, wholeColumns(type as WeightType, 32) > 32 ? 256 : 288];
     const raw = sampleRows(type as WeightType, { rows, columns }, random(4));
     const { quants, scales = new Uint32Array(4) } = repack(type as WeightType, raw, rows, columns);
@@ -135,7 +135,7 @@ describe('weights as they lie on the GPU', () => {
     }
   });
 
-  it.each(formatNames)('random %s has about the asked magnitude, and no empty rows', (format) => {
+  it.each(formatNames)('random %s has about the requested magnitude, and no empty rows', (format) => {
     const packed = randomWeights(new Random(1, 'weights'), format, 40, 256, 0.1);
     const reader = new WeightReader(packed, format, 256);
     let squares = 0;
@@ -148,15 +148,15 @@ describe('weights as they lie on the GPU', () => {
     expect(Math.sqrt(squares / (40 * 256))).toBeLessThan(0.12);
   });
 
-  it('refuses a format that there is not', () => {
+  it('rejects an unknown format', () => {
     expect(() => randomWeights(new Random(1, ''), 'q5_2', 1, 32, 1)).toThrow(
       /'q5_2': expected one of f32, f16/,
     );
   });
 });
 
-describe('oracles, by hand', () => {
-  /** Rows of f32 weights that hold a number only in their first columns. */
+describe('oracles give results computed by hand', () => {
+  /** Rows of f32 weights that are non-zero only in their first columns. */
   const weights = (...rows: number[][]) => {
     const all = new Float32Array(rows.length * 32);
     rows.forEach((row, index) => all.set(row, index * 32));
@@ -171,7 +171,7 @@ describe('oracles, by hand', () => {
   const dims = { tokens: 1, rows: 2, columns: 32, blocks: 1, block_bytes: 128 };
   const matrices = { quants: weights([1, 2], [3, -1]), scales: u32(0, 0, 0, 0), x: inputs(10, 1) };
 
-  it('a product writes its rows from y_offset on', () => {
+  it('a product writes its rows starting at y_offset', () => {
     const one = handmade({ ...matrices, bias: f32(9, 9, 9, 9) }, product, dims, 'f32');
     const y = oracle('matmul', one, 'y');
     expect([...y.values]).toEqual([0, 12, 29, 0]);
@@ -182,7 +182,7 @@ describe('oracles, by hand', () => {
     expect([...oracle('matvec', scaled, 'y').values]).toEqual([0, 25, 258, 0]);
   });
 
-  it('a product adds to what y holds', () => {
+  it('a product adds to y', () => {
     const one = handmade(
       { ...matrices, bias: f32(0, 0, 0, 0), y: f32(7, 100, 1000, 8) },
       product,
@@ -194,8 +194,8 @@ describe('oracles, by hand', () => {
     expect(keptOf(y)).toBe('1001');
   });
 
-  it('a product normalises its input first, with the gain', () => {
-    // The mean square of (8, 0, ..) over 32 columns is 2; eps makes 4 of it.
+  it('a product first normalizes its input, with the norm weight', () => {
+    // The mean square of (8, 0, ..) over 32 columns is 2; with eps it is 4.
     const tensors = {
       ...matrices,
       x: inputs(8, 0),
@@ -214,7 +214,7 @@ describe('oracles, by hand', () => {
     expect(values[2]).toBeCloseTo((3 / (1 + Math.exp(-3))) * 6, 12);
   });
 
-  it('embed takes the last drawn token where the record says so', () => {
+  it('embed uses the last sampled token if the record refers to it', () => {
     const tensors = {
       quants: weights([1], [2], [3]),
       scales: u32(0, 0, 0, 0),
@@ -267,7 +267,7 @@ describe('oracles, by hand', () => {
     expect(keptOf(y)).toBe('0011');
   });
 
-  it('GELU by tanh, where params.activation says so', () => {
+  it('GELU (tanh approximation), if params.activation is 1', () => {
     const one = (activation: number) =>
       handmade({ gate_up: f32(2, 3) }, { columns: 1, y_stride: 1, activation }, { tokens: 1, columns: 1 });
     const tanh = 0.5 * 2 * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (2 + 0.044715 * 8)));
@@ -275,7 +275,7 @@ describe('oracles, by hand', () => {
     expect(oracle('gated_activation', one(0), 'y').values[0]).toBeCloseTo(6 / (1 + Math.exp(-2)), 12);
   });
 
-  it('gated_activation leaves what lies behind its columns', () => {
+  it('gated_activation preserves elements after its columns', () => {
     const one = handmade(
       { gate_up: f32(0, 100, 5, 2) },
       { columns: 2, y_stride: 3 },
@@ -286,7 +286,7 @@ describe('oracles, by hand', () => {
     expect(keptOf(y)).toBe('001');
   });
 
-  // One head of q, one of k, one of v; of four elements the first two, or all, turn by a quarter.
+  // One head of q, one of k, one of v; the first two of four elements, or all, are rotated by 90 degrees.
   const turned = (rotary: number, neox: number) => ({
     heads: 1,
     kv_heads: 1,
@@ -300,7 +300,7 @@ describe('oracles, by hand', () => {
   const qkv = () => f32(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12);
   const token = u32(0, 1, 0, 0);
 
-  it('rope turns pairs of either style, by the row of the position', () => {
+  it('rope rotates pairs of both styles, with the table row of the position', () => {
     const still = [1, 0, 1, 0];
     const quarter = [0, 1, 0, 1];
     const tensors = { qkv: qkv(), table: f32(...still, ...quarter), token };
@@ -343,7 +343,7 @@ describe('oracles, by hand', () => {
     }
   });
 
-  it('kv_write finds the place by page table, and rounds to f16', () => {
+  it('kv_write finds the cache row by the page table, and rounds to f16', () => {
     const caches = { k_cache: new Uint32Array(12).fill(0x3c003c00), v_cache: new Uint32Array(12) };
     const values = qkv();
     values[4] = 0.1;
@@ -360,7 +360,7 @@ describe('oracles, by hand', () => {
     expect([...oracle('kv_write', one, 'v_cache').values].slice(20)).toEqual([9, 10, 11, 12]);
   });
 
-  it('rope_kv_write caches the rotated key, and leaves open what qkv holds of k and v', () => {
+  it('rope_kv_write caches the rotated key; k and v in qkv are unspecified', () => {
     const tensors = { qkv: qkv(), table: f32(0, 0, 0, 0, 0, 1, 0, 1), token, page_table: u32(0) };
     const caches = { k_cache: new Uint32Array(4), v_cache: new Uint32Array(4) };
     const one = handmade({ ...tensors, ...caches }, turned(4, 0), rotation);
@@ -373,7 +373,7 @@ describe('oracles, by hand', () => {
 
   it('attention reads the pages of the slot up to its own position', () => {
     const halves = (...values: number[]) => new Uint32Array(Float16Array.from(values).buffer);
-    // Two positions a page, head_dim 2; slot 0 has pages 1 then 0, and stands at position 2.
+    // Two positions in a page, head_dim 2; slot 0 has pages 1, then 0, and is at position 2.
     const tensors = {
       qkv: f32(1, 0, 0, 0, 0, 0),
       token: u32(0, 2, 0, 0),
@@ -392,7 +392,7 @@ describe('oracles, by hand', () => {
     expect(within(0).values[0]).toBeCloseTo(expected, 10);
   });
 
-  it('sample counts what it draws, only with penalties, and at the slot', () => {
+  it('sample counts the sampled token of the slot, only with penalties', () => {
     const record = (slot: number, flags: number) => {
       const words = u32(0, slot, flags, 1, 1, 0, 0, 0, 0, 0, 0, 0);
       return [...words];
@@ -432,7 +432,7 @@ describe('shapes of the resident model', () => {
       .cases({ seed: 1, formats: list, live: shapes })
       .filter(({ name }) => name.startsWith('live'));
 
-  it('come with one token and with some, in their own format', () => {
+  it('occur with one and with several tokens, in their own format', () => {
     const cases = liveOf('matmul', [live(96, 64, { x_stride: 68, y_stride: 200, y_offset: 7, has_bias: 1 })]);
     expect(cases.map(({ format }) => format)).toEqual(['q8_0', 'q8_0']);
     expect(cases[0]?.dims['tokens']).toBe(1);
@@ -450,7 +450,7 @@ describe('shapes of the resident model', () => {
     expect(liveOf('matvec', [live(96, 64)]).length).toBe(1);
   });
 
-  it('cut a long matrix, and check some rows of a large one', () => {
+  it('truncate a very large matrix, and check a subset of the rows of a large one', () => {
     const [one] = liveOf('norm_gated_matvec', [live(50_001, 4096)]) as [ParityCase];
     const rows = one.params['rows'] as number;
     expect(rows).toBeLessThan(1100);
@@ -462,7 +462,7 @@ describe('shapes of the resident model', () => {
     expect(checked[0] && checked[rows - 1]).toBe(true);
   });
 
-  it('every op takes them', () => {
+  it('every op supports them', () => {
     const heads = { heads: 4, kv_heads: 2, head_dim: 16, rotary: 16 };
     const table = { max_pages: 3, page: 32, neox: 1, scale: 0.3, window: 20 };
     const shapes: Record<string, LiveShape> = {
@@ -497,7 +497,7 @@ describe('descriptors', () => {
   const describeAll = () =>
     [...contracts.values()].map((contract) => describeOp(contract, ['shader-f16', 'x']));
 
-  it('say of every op what the contract says, and survive JSON', () => {
+  it('match the contract of every op, and survive JSON', () => {
     for (const descriptor of describeAll()) {
       const contract = contracts.get(descriptor.op);
       expect(JSON.parse(JSON.stringify(descriptor))).toEqual(descriptor);
@@ -517,7 +517,7 @@ describe('descriptors', () => {
     }
   });
 
-  it('name inputs, outputs and what is both', () => {
+  it('list inputs, outputs and bindings that are both', () => {
     const descriptor = describeOp(contracts.get('matvec_add') as never, []);
     const names = (list: unknown) => (list as { name: string }[]).map(({ name }) => name);
     expect(names(descriptor['inputs'])).toEqual(['quants', 'scales', 'x', 'y', 'bias']);
@@ -527,7 +527,7 @@ describe('descriptors', () => {
     expect(descriptor['params']).toContainEqual({ name: 'x_stride', type: 'u32', multiple_of: 4 });
   });
 
-  it('name the spans that take an op in', () => {
+  it('list the spans that contain an op', () => {
     const spans = (op: string) => describeOp(contracts.get(op) as never, [])['fusable_into'];
     expect(spans('rms_norm')).toEqual([
       'norm_add',
@@ -544,7 +544,7 @@ describe('descriptors', () => {
     expect(spans('sample')).toEqual([]);
   });
 
-  it('tolerances are no wider than asked for', () => {
+  it('tolerances are not wider than specified', () => {
     expect(Object.fromEntries(Object.entries(tolerances).map(([name, { nmse }]) => [name, nmse]))).toEqual({
       f32: 1e-7,
       f16: 1e-6,

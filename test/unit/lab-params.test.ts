@@ -20,8 +20,8 @@ const caseOf = (name: string, window: number): ParityCase => ({
   params: { ...params, window },
 });
 
-describe('members of params that came later', () => {
-  it('are counted by the struct at the binding, whatever its name', () => {
+describe('members of params that were added later', () => {
+  it('are counted in the struct at the binding, with any name', () => {
     expect(declaredParams(attention, reflect(module(before)))).toBe(6);
     expect(declaredParams(attention, reflect(module(`${before}, window: u32`)))).toBe(7);
     expect(declaredParams(attention, reflect('@compute @workgroup_size(1) fn main() {}'))).toBe(0);
@@ -31,13 +31,13 @@ describe('members of params that came later', () => {
     expect(unknownParams(attention, 6, { ...params, window: 0 })).toEqual([]);
     expect(unknownParams(attention, 6, { ...params, window: 512 })).toEqual(['window']);
     expect(unknownParams(attention, 7, { ...params, window: 512 })).toEqual([]);
-    // Those that were always there are the author's own business.
+    // Members that existed from the start are the responsibility of the author.
     expect(unknownParams(attention, 0, { ...params, window: 0 })).toEqual([]);
     expect(unknownParams(contractOf('matmul'), 7, { scale: 0.5 })).toEqual(['scale']);
     expect(unknownParams(contractOf('gated_matvec'), 7, { activation: 1 })).toEqual(['activation']);
   });
 
-  it('a kernel without them is checked on what it can know', () => {
+  it('a kernel without them is checked on the cases that do not need them', () => {
     const drawn = [caseOf('random all', 0), caseOf('random few', 7)];
     expect(tellable(attention, 6, drawn)).toEqual({ told: [drawn[0]], missing: [] });
     const live = [...drawn, caseOf('live few', 7)];
@@ -45,13 +45,13 @@ describe('members of params that came later', () => {
     expect(tellable(attention, 7, live)).toEqual({ told: live, missing: [] });
   });
 
-  it('and bound nowhere else, with the reason', () => {
+  it('and cannot be bound elsewhere; the error gives the reason', () => {
     const kernel = { contract: attention, params: 6 };
     expect(paramsFault(kernel, caseOf('all', 0))).toBeUndefined();
     expect(paramsFault(kernel, caseOf('few', 512))).toContain('params.window is 512');
   });
 
-  it('stand at the end, so that older structs read what they did', () => {
+  it('are at the end, so that older structs read the same members', () => {
     for (const op of ['attention', 'matmul', 'gated_matmul', 'gated_activation']) {
       const members = contractOf(op).bindings.find(({ name }) => name === 'params')?.members ?? [];
       const firstLater = members.findIndex(([, , neutral]) => neutral !== undefined);

@@ -18,35 +18,35 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** What the next start of the host finds. */
+/** Simulates the next start of the host. */
 const start = () => Quarantine.open(folder, (name, reason) => blamed.push(`${name}: ${reason}`));
 
 describe('kernels that were bound when the process died', () => {
-  it('are in quarantine at the next start, by content, and stay there', async () => {
+  it('are quarantined by digest at the next start, permanently', async () => {
     await (await start()).arm([bad]);
     const next = await start();
-    expect(blamed).toEqual(['bad: the host ended soon after it was bound']);
-    expect(next.reasonFor(bad.digest)).toContain('ended soon');
+    expect(blamed).toEqual(['bad: the host crashed soon after it was bound']);
+    expect(next.reasonFor(bad.digest)).toContain('crashed soon');
     expect(next.reasonFor(good.digest)).toBeUndefined();
     blamed = [];
-    expect((await start()).reasonFor(bad.digest)).toContain('ended soon');
+    expect((await start()).reasonFor(bad.digest)).toContain('crashed soon');
     expect(blamed).toEqual([]);
   });
 
-  it('are not blamed after an orderly end, nor when they were unbound before', async () => {
+  it('are not quarantined after a clean shutdown or if they were unbound before', async () => {
     const first = await start();
     await first.arm([bad]);
     await first.disarm();
     expect((await start()).reasonFor(bad.digest)).toBeUndefined();
   });
 
-  it('are not blamed for one end after they ran for a minute, but for three in a row', async () => {
+  it('are not quarantined for one crash after they ran for a minute, but for three in a row', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const first = await start();
     await first.arm([good]);
     await vi.advanceTimersByTimeAsync(61_000);
     vi.useRealTimers();
-    // The write behind the timer is the file system's own time.
+    // The write after the timer takes real file system time.
     await expect.poll(() => readFile(join(folder, 'lab', 'armed.json'), 'utf8')).toContain('"proven": true');
     for (let end = 0; end < 2; end++) {
       const next = await start();
@@ -56,7 +56,7 @@ describe('kernels that were bound when the process died', () => {
     expect((await start()).reasonFor(good.digest)).toContain('3 times in a row');
   });
 
-  it('are all blamed when several were bound', async () => {
+  it('are all quarantined if several were bound', async () => {
     await (await start()).arm([good, bad]);
     await start();
     expect(blamed).toHaveLength(2);
@@ -68,7 +68,7 @@ it('a kernel that lost the device is remembered', async () => {
   expect((await start()).reasonFor(bad.digest)).toBe('the device was lost');
 });
 
-it('damaged files count as none', async () => {
+it('damaged files are ignored', async () => {
   await mkdir(join(folder, 'lab'));
   await writeFile(join(folder, 'lab', 'armed.json'), '{"kernels"');
   await writeFile(join(folder, 'lab', 'quarantine.json'), '{}');
@@ -79,7 +79,7 @@ it('damaged files count as none', async () => {
   expect(blamed).toEqual([]);
 });
 
-it('a folder that cannot be written to keeps nothing from starting; binding says why it is refused', async () => {
+it('a read-only folder does not prevent the start; binding fails with the reason', async () => {
   await writeFile(join(folder, 'lab'), 'a file');
   const quarantine = await start();
   const path = join(folder, 'lab', 'armed.json');
@@ -90,7 +90,7 @@ it('a folder that cannot be written to keeps nothing from starting; binding says
   await quarantine.disarm();
 });
 
-it('kernels that another host has bound now are not blamed', async () => {
+it('kernels that another running host has bound are not quarantined', async () => {
   await (await start()).arm([bad]);
   const path = join(folder, 'lab', 'armed.json');
   const armed = JSON.parse(await readFile(path, 'utf8')) as object;

@@ -32,7 +32,7 @@ for (const op of ['matmul', 'matmul_add', 'gated_matmul', 'norm_matmul']) {
   }
 }
 
-it('small matrices and other ops stay as they are', () => {
+it('small matrices and other ops are unchanged', () => {
   const small = caseOf('matmul', 'q8_0');
   expect(shrunk(small, 1e9)).toBe(small);
   const norm = labOps.get('rms_norm')?.cases({ seed: 1, formats: [] })[0] as ParityCase;

@@ -19,7 +19,7 @@ const device: DeviceFacts = {
 
 const contractOf = (op: string): Contract => contracts.get(op) as Contract;
 
-/** Findings of a kernel for `rms_norm` unless another op is named. */
+/** Findings of a kernel, by default for `rms_norm`. */
 function check(source: string, more: Partial<KernelRegistration> = {}, facts = device): Finding[] {
   const registration = { name: 'test', op: 'rms_norm', source, dispatch: { x: 'tokens' }, ...more };
   return checkInterface(registration, contractOf(registration.op), reflect(source), facts);
@@ -40,7 +40,7 @@ struct Step { tokens: u32, }
 @compute @workgroup_size(64) fn main() { y[0] = 1; }
 `;
 
-/** The good kernel with a line put in the place of another; lines count from 1. */
+/** The valid kernel with one line replaced; lines count from 1. */
 const withLine = (line: number, text: string): string =>
   good
     .split('\n')
@@ -95,7 +95,7 @@ describe('interface stage', () => {
       3,
       '@group(0) @binding(1) var<storage, read> x: array<f32>;',
       [
-        'binding_name 3:42+1 binding 1 is gain in the op, x here',
+        'binding_name 3:42+1 binding 1 is named gain in the op and x here',
         'duplicate_binding 4:42+4 gain: expected one variable at binding 1, got x and gain',
       ],
     ],
@@ -103,7 +103,7 @@ describe('interface stage', () => {
       'name',
       3,
       '@group(0) @binding(0) var<storage> input: array<f32>;',
-      ['binding_name 3:36+5 binding 0 is x in the op, input here'],
+      ['binding_name 3:36+5 binding 0 is named x in the op and input here'],
     ],
     [
       'written input',
@@ -150,7 +150,7 @@ describe('interface stage', () => {
       5,
       '@group(0) @binding(2) var<storage, read_write> y: array<vec3<f32>>;',
       [
-        'padded_element 5:51+16 y: elements of 12 bytes lie 16 bytes apart in array<vec3<f32>>, but the op packs them',
+        'padded_element 5:51+16 y: elements of 12 bytes have a stride of 16 bytes in array<vec3<f32>>, but the op packs them',
       ],
     ],
     [
@@ -205,7 +205,7 @@ describe('interface stage', () => {
     expect(brief(check(withLine(line, text)))).toEqual(expected);
   });
 
-  it('severities: names inform or warn, the rest refuses', () => {
+  it('severities: names are info or warning, everything else is an error', () => {
     const severities = (line: number, text: string) =>
       check(withLine(line, text)).map(({ severity }) => severity);
     expect(severities(3, '@group(0) @binding(0) var<storage> z: array<f32>;')).toEqual(['info']);
@@ -248,7 +248,7 @@ describe('interface stage', () => {
     const sized = (size: string, more = '') =>
       good.replace('@workgroup_size(64) fn main() {', `@workgroup_size(${size}) fn main() {${more}`);
 
-    it('size, by axis and as a whole', () => {
+    it('size: by axis and total', () => {
       expect(brief(check(sized('16, 17')))).toEqual([
         'workgroup_size 8:10+23 maxComputeInvocationsPerWorkgroup: expected at most 256, got 272',
       ]);
@@ -262,7 +262,7 @@ describe('interface stage', () => {
       expect(check(sized('256'))).toEqual([]);
     });
 
-    it('size by overrides: too large under every combination refuses, under some it warns', () => {
+    it('size by overrides: an error if too large for every combination, a warning for some', () => {
       const source = `override WG: u32 = 512;\n${sized('WG')}`;
       expect(brief(check(source))).toContain(
         'workgroup_size 9:10+19 maxComputeWorkgroupSizeX: expected at most 256, got 512',
@@ -282,7 +282,7 @@ describe('interface stage', () => {
       ]);
     });
 
-    it('memory, of what the entry point uses', () => {
+    it('memory: of the variables that the entry point uses', () => {
       const memory = `override ROWS: u32 = 4;\nvar<workgroup> a: array<vec4<f32>, 1000>;\nvar<workgroup> b: array<f32, ROWS * 32>;\n`;
       const uses = memory + sized('64', ' a[0].x = 1; b[0] = 1;');
       expect(check(uses, { overrides: { ROWS: 3 } })).toEqual([]);
@@ -303,7 +303,7 @@ describe('interface stage', () => {
   describe('registration', () => {
     const source = `override WG: u32 = 64;\noverride SIGN = -1;\noverride SCALE: f32;\noverride FAST = true;\n@id(7) override OLD = 1u;\n${good}`;
 
-    it('overrides: unknown, missing, by id, and values that do not fit', () => {
+    it('overrides: unknown, missing, by id, and out of range', () => {
       const overrides = { WG: 1.5, SIGN: 2 ** 31, FAST: 2, WIDTH: 3, SCALE: 1e39 };
       expect(brief(check(source, { overrides }))).toEqual([
         'unknown_override overrides.WIDTH: expected an override of the module (WG, SIGN, SCALE, FAST, OLD), got WIDTH',
@@ -321,7 +321,7 @@ describe('interface stage', () => {
       ).toEqual([]);
     });
 
-    it('tunables: none to try, and too many', () => {
+    it('tunables: without values, and too many', () => {
       const two = 'override A: u32; override B: u32;\n' + good;
       const numbers = (count: number) => Array.from({ length: count }, (_, n) => n);
       expect(check(two, { tunables: { A: numbers(8), B: numbers(8) } })).toEqual([]);
@@ -346,7 +346,7 @@ describe('interface stage', () => {
       expect(check(`override WG = 4u;\n${good}`, { dispatch: { x: 'tokens / WG' } })).toEqual([]);
     });
 
-    it('dispatch: not by the context, which differs from row to row', () => {
+    it('dispatch: `context` is not allowed, because it differs between rows', () => {
       const findings = check(good, { op: 'attention', dispatch: { x: 'heads', y: 'ceil(context / 64)' } });
       expect(brief(findings)).toContain(
         "dispatch_name dispatch.y: expected a dim of attention or an override (tokens, heads, kv_heads, head_dim), got context in 'ceil(context / 64)'",
@@ -383,7 +383,7 @@ describe('interface stage', () => {
     });
   });
 
-  it('everything at once, by place', () => {
+  it('all findings at once, sorted by location', () => {
     const source = `override N: u32;
 @group(0) @binding(2) var<storage, read> y: array<u32>;
 @group(2) @binding(0) var<storage, read> x: array<f32>;

@@ -14,13 +14,13 @@ const brief = ({ code, severity, line, column, length }: Finding) =>
   `${code} ${severity} ${line}:${column}+${length}`;
 
 describe('parse stage', () => {
-  it('gives the module of good source, without findings', async () => {
+  it('returns the module of valid source, without findings', async () => {
     const { module, findings } = await parseStage(device, '@compute @workgroup_size(1) fn main() {}');
     expect(findings).toEqual([]);
     expect((await module?.getCompilationInfo())?.messages).toEqual([]);
   });
 
-  it('gives every error of the parser at once, each at its place', async () => {
+  it('returns all errors of the parser with their locations', async () => {
     const { module, findings } = await parseStage(
       device,
       'fn f() -> u32 { return 1 }\nfn g() { let ; }\nfn h() { var x = ; }',
@@ -33,7 +33,7 @@ describe('parse stage', () => {
     ]);
   });
 
-  it('keeps the notes of uniformity, and says what they belong to', async () => {
+  it('keeps uniformity notes with a reference to their message', async () => {
     const findings = await findingsOf(`@group(0) @binding(0) var<storage, read_write> x: array<u32>;
 @compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) i: u32) {
@@ -50,7 +50,7 @@ fn main(@builtin(local_invocation_index) i: u32) {
     expect(findings[1]?.message).toMatch(/^\(to 5:5\) control flow depends on/);
   });
 
-  it('warnings do not refuse', async () => {
+  it('warnings do not fail the stage', async () => {
     const { module, findings } = await parseStage(
       device,
       '@compute @workgroup_size(1) fn main() { return; let y = 1; }',
@@ -69,13 +69,13 @@ fn main(@builtin(local_invocation_index) i: u32) {
     expect((await findingsOf(source)).map(brief)).toEqual([`wgsl_error error ${place}`]);
   });
 
-  it.each(['', ' \n\t ', '\ufeff'])('empty source %j is refused', async (source) => {
+  it.each(['', ' \n\t ', '\ufeff'])('empty source %j is rejected', async (source) => {
     expect(await findingsOf(source)).toEqual([
       expect.objectContaining({ code: 'empty_source', severity: 'error' }),
     ]);
   });
 
-  it('source over 256 KiB is refused, one of 256 KiB is not; bytes count', async () => {
+  it('source over 256 KiB is rejected, exactly 256 KiB is not; counted in bytes', async () => {
     const shader = '@compute @workgroup_size(1) fn main() {}\n//';
     const most = shader + '-'.repeat(256 * 1024 - shader.length);
     expect(await findingsOf(most)).toEqual([]);
@@ -91,22 +91,22 @@ fn main(@builtin(local_invocation_index) i: u32) {
     ]);
   });
 
-  it('a NUL character is refused at its place', async () => {
+  it('a NUL character is rejected with its location', async () => {
     expect((await findingsOf('fn f() {}\r\n// é\0\n')).map(brief)).toEqual(['nul_character error 2:5+1']);
   });
 
-  it('endless lists are cut, and say so', async () => {
+  it('long lists of messages are truncated, with a note', async () => {
     const findings = await findingsOf('fn f() {}\n'.repeat(1000));
     expect(findings).toHaveLength(201);
     expect(findings.at(-1)).toMatchObject({ code: 'more_messages', severity: 'info' });
   });
 
-  it('an extension that the device has not is an error here', async () => {
+  it('an extension that the device does not support is an error', async () => {
     const findings = await findingsOf('enable f16;\n@compute @workgroup_size(1) fn main() {}');
     expect(findings.map(brief)).toEqual(['wgsl_error error 1:8+3']);
   });
 
-  it('nothing arrives uncaptured', async () => {
+  it('causes no uncaptured device errors', async () => {
     await device.queue.onSubmittedWorkDone();
     expect(uncaptured).toEqual([]);
   });

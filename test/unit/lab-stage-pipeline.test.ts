@@ -42,7 +42,7 @@ async function findingsOf(body: string, more: Partial<PipelineRequest> = {}): Pr
 const main = '@compute @workgroup_size(WG) fn main() { y[0] += x[0]; }';
 
 describe('pipeline stage', () => {
-  it('makes a pipeline whose layout is that of the contract, used or not', async () => {
+  it('creates a pipeline with the layout of the contract, including unused bindings', async () => {
     const made = await make(main, { constants: { WG: 32 } });
     if ('findings' in made) throw new Error(made.findings[0]?.message);
     const buffer = (usage: number) => device.createBuffer({ size: 64, usage });
@@ -57,7 +57,7 @@ describe('pipeline stage', () => {
     expect(made.pipeline.label).toBe('test');
   });
 
-  it('takes further groups', async () => {
+  it('supports additional groups', async () => {
     const layout = device.createBindGroupLayout({
       entries: [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: 'storage' } }],
     });
@@ -92,7 +92,7 @@ describe('pipeline stage', () => {
     ]);
   });
 
-  it('names the limit of the layout, not that the pipeline is invalid because of it', async () => {
+  it('reports the exceeded limit of the layout, not the consequential pipeline error', async () => {
     const [binding] = add.bindings;
     if (!binding) throw new Error('no binding');
     const contract = { ...add, bindings: [...add.bindings, ...Array.from({ length: 7 }, () => binding)] };
@@ -124,19 +124,19 @@ describe('pipeline stage', () => {
     ['no such entry point', { entryPoint: 'mian' }, /mian.*doesn't exist/],
     ['no such override', { constants: { X: 1 } }, /X.*not found/],
     ['a value that does not fit', { constants: { WG: -1 } }, /not representable/],
-  ])('other refusals are findings too: %s', async (_, more, message) => {
+  ])('other errors are findings too: %s', async (_, more, message) => {
     const [found] = await findingsOf(main, more);
     expect(found).toMatchObject({ code: 'pipeline_validation', severity: 'error' });
     expect(found?.message).toMatch(message);
     expect(found?.message).not.toContain('While validating');
   });
 
-  it('nothing arrives uncaptured', async () => {
+  it('causes no uncaptured device errors', async () => {
     await device.queue.onSubmittedWorkDone();
     expect(uncaptured).toEqual([]);
   });
 
-  it('a device that is lost gives a finding', async () => {
+  it('a lost device gives a finding', async () => {
     const { device: other } = await nullDevice([]);
     const { module } = await parseStage(other, head + main);
     if (!module) throw new Error('no module');

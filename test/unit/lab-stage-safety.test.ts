@@ -30,7 +30,7 @@ const withBody = (body: string): string =>
   `${head}${body}\n  y[0] = atomicLoad(&flags[0]) + shared_count + own; }`;
 
 const loops: readonly (readonly [what: string, body: string, code: string | undefined])[] = [
-  // Waiting for others.
+  // Loops that wait for other invocations.
   ['flag', 'while (atomicLoad(&flags[0]) == 0u) {}', 'spin_wait'],
   ['flag with a mask', 'let mask = 4u; while ((atomicLoad(&flags[0]) & mask) == 0u) {}', 'spin_wait'],
   [
@@ -60,7 +60,7 @@ const loops: readonly (readonly [what: string, body: string, code: string | unde
   ['lock by comparing', 'while (!atomicCompareExchangeWeak(&flags[0], 0u, 1u).exchanged) {}', 'spin_wait'],
   ['a read that looks like a change', 'while (atomicAdd(&flags[0], 0u) == 0u) {}', 'spin_wait'],
   ['counter that ends nothing', 'var n = 0u; while (atomicLoad(&flags[0]) == 0u) { n++; }', 'spin_wait'],
-  // Bounded, or for some other reason no waiting.
+  // Bounded loops, and others that do not wait.
   [
     'bounded wait',
     'for (var n = 0u; n < 100u; n++) { if (atomicLoad(&flags[0]) != 0u) { break; } }',
@@ -89,7 +89,7 @@ const loops: readonly (readonly [what: string, body: string, code: string | unde
     undefined,
   ],
   ['uniform bound', 'var i = 0u; loop { if (i >= count.x) { break; } i++; }', undefined],
-  // Ends by what is loaded.
+  // Loops that end depending on loaded data.
   ['linked list', 'var i = local; while (i != 0u) { i = x[i]; }', 'data_dependent_loop'],
   [
     'linked list by a function',
@@ -107,7 +107,7 @@ const loops: readonly (readonly [what: string, body: string, code: string | unde
     'data_dependent_loop',
   ],
   ['own writes', 'while (y[local] != 0u) { y[local] >>= 1u; }', 'data_dependent_loop'],
-  // Never ends.
+  // Endless loops.
   ['true', 'while (true) { y[0] += 1u; }', 'endless_loop'],
   ['nothing changes', 'var i = 0u; var j = 0u; while (i < 5u) { j++; }', 'endless_loop'],
   ['inputs do not change', 'while (x[local] == 0u) { y[local] = 1u; }', 'endless_loop'],
@@ -129,7 +129,7 @@ describe('safety stage', () => {
     expect(found).toEqual(code === undefined ? [] : [`${code} ${severity} 13:${at}+${length}`]);
   });
 
-  it('the loops are ones that the compiler accepts', async () => {
+  it('the compiler accepts the loops of these tests', async () => {
     const { device } = await nullDevice();
     for (const [what, body] of loops) {
       const { messages } = await device.createShaderModule({ code: withBody(body) }).getCompilationInfo();
@@ -141,7 +141,7 @@ describe('safety stage', () => {
     }
   });
 
-  it('says what a loop waits for', () => {
+  it('the message names the variable that a loop waits for', () => {
     const [found] = checkSafety(reflect(withBody('while (!ready(local)) {}')));
     expect(found?.message).toContain('flags');
   });
@@ -202,7 +202,7 @@ describe('safety stage', () => {
     expect(brief(withBody(body))).toEqual(expected);
   });
 
-  it('no error for any built-in kernel, but for what authors may not have: an experimental extension, counters', async () => {
+  it('no error for any built-in kernel, except for features that are not available to authors', async () => {
     const sources: WgslSources = await nodePlatform().wgsl();
     const found = new Set<string>();
     for (const kernel of kernels) {
@@ -214,15 +214,15 @@ describe('safety stage', () => {
     }
     expect([...found]).toEqual([
       'matmul_matrix.wgsl:5 unsupported_enable expected one of f16, subgroups, got chromium_experimental_subgroup_matrix',
-      // Whole numbers that only tests read: their sums do not depend on any order.
+      // Integer counters that only tests read: their sums do not depend on the order.
       ...['expert_matmul.wgsl:124', 'expert_matvec.wgsl:110', 'expert_tile.wgsl:123'].map(
         (place) =>
-          `${place} atomic_binding computed: expected plain elements, got array<atomic<u32>>; results must not depend on the order of invocations`,
+          `${place} atomic_binding computed: expected non-atomic elements, got array<atomic<u32>>; results must not depend on the order of invocations`,
       ),
     ]);
   });
 
-  it('every code is explained', () => {
+  it('every code has a description', () => {
     for (const [code, text] of Object.entries(findingCodes)) {
       expect(code).toMatch(/^[a-z]+(_[a-z]+)*$/);
       expect(text).toMatch(/^\S.*\.$/);

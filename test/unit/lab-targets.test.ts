@@ -68,7 +68,7 @@ const codeOf = (work: () => unknown): unknown => {
   }
 };
 
-/** Units that prepare a node's work, or look at its result. */
+/** Units that prepare the input of a node or process its result. */
 const beside = new Set(['gather', 'sample_adjust', 'logprobs']);
 
 describe('targets', () => {
@@ -92,7 +92,7 @@ describe('targets', () => {
     for (const { op } of all) expect(contracts.has(op), op).toBe(true);
   });
 
-  it('take kernels for one token, too', () => {
+  it('also accept single-token kernels', () => {
     const qkv = all.find(({ id }) => id === 'layers.0.attn.qkv');
     if (!qkv) throw new Error('no qkv');
     expect([fits('matmul', qkv), fits('matvec', qkv), fits('matmul_add', qkv)]).toEqual([true, true, false]);
@@ -119,7 +119,7 @@ describe('targets', () => {
   });
 });
 
-/** One layer as Gemma has it, and one without positions. */
+/** One layer like Gemma's, and one without rope. */
 function sandwich() {
   const builder = new GraphBuilder({ ...graph().shape, sandwich: true });
   builder.embed('embd');
@@ -146,7 +146,7 @@ describe('targets of a graph with norms that are added', () => {
   const one = sandwich();
   const all = targetsOf(one);
 
-  it('are a span of norm and sum; a layer without positions rotates nothing', () => {
+  it('include a span of norm and sum; a layer without rope has no rope node', () => {
     const ops = new Map(all.map(({ id, op }) => [id, op]));
     expect(ops.get('layers.0.attn.post_norm_add')).toBe('norm_add');
     expect(ops.get('layers.0.attn.rope_kv')).toBe('rope_kv_write');
@@ -197,7 +197,7 @@ describe('a request to bind', () => {
     expect(matchesGlob('a.b', 'axb')).toBe(false);
   });
 
-  it('matches globs as a regular expression would, but never takes for ever', () => {
+  it('matches globs like a regular expression, but in bounded time', () => {
     const letters = fc.constantFrom('a', 'b', '.');
     const text = fc.string({ unit: letters, maxLength: 8 });
     const glob = fc.string({ unit: fc.constantFrom('a', 'b', '.', '*'), maxLength: 6 });
@@ -211,7 +211,7 @@ describe('a request to bind', () => {
       }),
       { numRuns: 2000 },
     );
-    // Runs of stars took a regular expression minutes, and the host with it.
+    // A regular expression took minutes for runs of stars, and blocked the host.
     expect(matchesGlob(`${'*'.repeat(199)}!`, 'layers.29.ffn.norm_gate_up_act')).toBe(false);
     expect(matchesGlob(`${'*n'.repeat(99)}!`, 'n'.repeat(200))).toBe(false);
   });
@@ -222,7 +222,7 @@ describe('a request to bind', () => {
     expect(ids({ components: ['layers.*.attn.o_add'] }, 'matvec_add')).toHaveLength(2);
   });
 
-  it('is refused when nothing matches, nothing fits, or targets overlap', () => {
+  it('is rejected if nothing matches, nothing is compatible, or targets overlap', () => {
     expect(codeOf(() => ids({ components: ['layers.9.attn.norm'] }, 'rms_norm'))).toBe('unknown_component');
     expect(codeOf(() => ids({ span: 'layers.0.attn.q' }, 'matmul'))).toBe('unknown_component');
     expect(codeOf(() => ids({ components: ['layers.*.attn.q'] }, 'rms_norm'))).toBe('incompatible_component');
@@ -233,7 +233,7 @@ describe('a request to bind', () => {
   });
 });
 
-describe('what no contract describes', () => {
+describe('nodes without a contract', () => {
   const bind = async (bytes: Uint8Array, target: string, op: string) =>
     bindUnits(
       await buildGraph(await openSource(memorySource(bytes))),
@@ -241,7 +241,7 @@ describe('what no contract describes', () => {
       new Map(),
     );
 
-  it('attention with sinks is shown, and refused with the reason', async () => {
+  it('attention with sinks is listed, and cannot be bound, with the reason', async () => {
     const bytes = tinyModel({ architecture: 'gpt-oss' });
     const shown = targetsOf(await buildGraph(await openSource(memorySource(bytes))));
     expect(shown.find(({ id }) => id === 'layers.0.attn.attend')).toMatchObject({ op: 'attention' });
@@ -249,7 +249,7 @@ describe('what no contract describes', () => {
     await expect(bind(bytes, 'layers.0.attn.attend', 'attention_decode')).rejects.toThrow(/sinks/);
   });
 
-  it('a rotation of queries alone is refused, and attention over the keys of another layer is not', async () => {
+  it('rope of queries alone cannot be bound; attention over the keys of another layer can', async () => {
     const bytes = tinyGemma4({});
     await expect(bind(bytes, 'layers.4.attn.rope', 'rope')).rejects.toThrow(/keys of another layer/);
     const units = await bind(bytes, 'layers.4.attn.attend', 'attention');

@@ -65,7 +65,7 @@ describe('directives', () => {
   test.each([
     ['//! tuen WG = 3', 5, "unknown directive 'tuen' (did you mean 'tune'?)"],
     ['//! op:', 5, 'op needs a value'],
-    ['//! name: My Norm', 5, 'name: expected a small letter'],
+    ['//! name: My Norm', 5, 'name: expected a lowercase letter'],
     ['//! override WG = many', 5, "override: expected a number for WG, got 'many'"],
     ['//! override WG = ', 5, "override: expected a number for WG, got ''"],
     ['//! override 64', 5, "override: expected NAME = VALUE, got '64'"],
@@ -74,15 +74,15 @@ describe('directives', () => {
     ['//! dtypes: q8_1', 5, 'dtypes: expected f32, f16'],
     ['//! dispatch: 1, 2, 3, 4', 5, 'dispatch: expected x, or x, y, z'],
     ['//! dispatch: tokens,', 5, 'dispatch: expected x, or x, y, z'],
-    ['//!   entry: 3d', 7, "entry: expected the name of a function, got '3d'"],
-  ])('%s is refused where it stands', (line, column, message) => {
+    ['//!   entry: 3d', 7, "entry: expected a function name, got '3d'"],
+  ])('%s is an error with its location', (line, column, message) => {
     const [fault, ...more] = readHeader(['', line]).faults;
     expect(fault).toMatchObject({ severity: 'error', line: 2, column });
     expect(fault?.message).toContain(message);
     expect(more).toEqual([]);
   });
 
-  test('twice, and below the first line of WGSL', () => {
+  test('duplicates, and directives after the first line of WGSL', () => {
     const header = readHeader([
       '//! op: a',
       '//! op: b',
@@ -94,7 +94,7 @@ describe('directives', () => {
     expect(header.faults.map(({ line, message }) => [line, message])).toEqual([
       [2, 'op is given twice'],
       [4, 'override: W is given twice'],
-      [6, expect.stringContaining('behind the first line of WGSL')],
+      [6, expect.stringContaining('after the first line of WGSL')],
     ]);
     expect(header).toMatchObject({ op: 'a', overrides: { W: 1 } });
   });
@@ -103,14 +103,14 @@ describe('directives', () => {
 describe('WGSL files', () => {
   const source = '//! op: rms_norm\n//! dispatch: tokens\nfn main() {}\n';
 
-  test('are sent as they are, named after the file', async () => {
+  test('are sent unchanged, named after the file', async () => {
     const { kernels } = await readWgslKernel(file('My Norm.wgsl', source), noFlags);
     expect(kernels).toMatchObject([
       { registration: { name: 'my_norm', op: 'rms_norm', dispatch: { x: 'tokens' }, source }, faults: [] },
     ]);
   });
 
-  test('a byte order mark and CRLF do not reach the host', async () => {
+  test('a byte order mark and CRLF are removed', async () => {
     const path = file('bom.wgsl', `\uFEFF${source.replaceAll('\n', '\r\n')}`);
     const { kernels } = await readWgslKernel(path, noFlags);
     expect(kernels[0]?.registration?.source).toBe(source);
@@ -135,13 +135,13 @@ describe('WGSL files', () => {
     });
   });
 
-  test('everything that is missing is told at once', async () => {
+  test('everything that is missing is reported at once', async () => {
     const { kernels } = await readWgslKernel(file('3.wgsl', ''), noFlags);
     expect(kernels[0]?.registration).toBeUndefined();
     expect(kernels[0]?.faults.map(({ message }) => message.split(/[:;]/)[0])).toEqual([
-      "the file's name is no kernel's name",
-      'no op',
-      'no dispatch',
+      'the file name is not a valid kernel name',
+      'op is missing',
+      'dispatch is missing',
       'the file is empty',
     ]);
   });
@@ -153,14 +153,14 @@ describe('WGSL files', () => {
     await expect(readWgslKernel(join(folder, name), noFlags)).rejects.toThrow(why);
   });
 
-  test('other encodings are refused', async () => {
+  test('other encodings are rejected', async () => {
     const path = file('latin.wgsl', Uint8Array.of(0x2f, 0x2f, 0xe4));
     await expect(readWgslKernel(path, noFlags)).rejects.toThrow('it is not UTF-8 text');
   });
 });
 
 describe('the command line', () => {
-  test('a command with its words and flags', () => {
+  test('a command with its arguments and flags', () => {
     expect(parse('bench --rounds 8 --contexts 1,2 --contexts 3 --full --json')).toEqual({
       command: 'bench',
       words: [],
@@ -171,7 +171,7 @@ describe('the command line', () => {
     expect(parse('-v')).toEqual({ command: 'version' });
   });
 
-  test('every fault at once, with the nearest name', () => {
+  test('all errors at once, with suggestions', () => {
     expect(faultsOf(() => parse('ops x --josn --rounds many --target'))).toEqual([
       'unknown flag --josn (did you mean --json?)',
       '--rounds: expected a number, got "many"',

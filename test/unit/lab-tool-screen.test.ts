@@ -40,7 +40,7 @@ afterEach(() => {
 });
 
 describe('the screen', () => {
-  test('draws bursts once, in place, and gives the terminal back with the last picture', () => {
+  test('redraws once for a burst, and restores the terminal with the last contents', () => {
     const { out, all, picture } = terminal();
     const screen = new Screen(out);
     screen.show(['one']);
@@ -57,7 +57,7 @@ describe('the screen', () => {
     expect(all()).toHaveLength(length);
   });
 
-  test('says what does not fit, and draws again for another size', () => {
+  test('reports hidden lines, and redraws after a resize', () => {
     const { out, resize, picture } = terminal(3);
     const screen = new Screen(out);
     screen.show(['1', '2', '3', '4', '5']);
@@ -68,14 +68,14 @@ describe('the screen', () => {
     expect(picture()).toEqual(['1', '2', '3', '4', '5']);
   });
 
-  test('an untouched one writes nothing', () => {
+  test('writes nothing if it was never shown', () => {
     const { out, all } = terminal();
     new Screen(out).close();
     expect(all()).toBe('');
   });
 });
 
-describe('the picture of a watch', () => {
+describe('the watch view', () => {
   const report = (source: string) => gate({ name: 'k', op: 'rms_norm', source, dispatch: { x: 'tokens' } });
   const outcome = (source: string) => ({
     file: 'k.wgsl',
@@ -90,7 +90,7 @@ describe('the picture of a watch', () => {
     lines: new Map([['k.wgsl', source.split('\n')]]),
   });
 
-  test('shows what is, not what was', () => {
+  test('shows only the current state', () => {
     const { out, picture } = terminal();
     const look = { paint: (_: string, text: string) => text, width: 80 };
     const view = screenView(new Screen(out), look, () => new Date(2026, 0, 1, 12, 3, 44));
@@ -107,17 +107,17 @@ describe('the picture of a watch', () => {
     view({ event: 'bench', result: benchResult() });
     expect(now()).toContain('bench  decode +6.8% faster (+5.6% to +8.1%)');
     expect(now()).not.toContain('measuring');
-    expect(now()).toContain('5 of 5 cases, worst nmse 6.0e-14 of 1.0e-7');
+    expect(now()).toContain('5 of 5 cases, worst nmse 6.0e-14, limit 1.0e-7');
     expect(now()).toContain('✓ k runs layers.*.norm (2 components)');
     view({ event: 'gating', file: 'k.wgsl' });
-    expect(now()).toContain('in the gate …');
+    expect(now()).toContain('checking …');
     view({ event: 'gate', file: 'k.wgsl', outcomes: [outcome('bad')] });
     expect(now()).toContain('✗ k.wgsl  k (rms_norm)  rejected');
     expect(now()).toContain('k.wgsl:1:1 error[out_of_bounds]');
-    expect(now()).toContain('k: what was bound before stays');
+    expect(now()).toContain('k: the previous version stays bound');
     expect(now()).not.toContain('accepted');
     view({ event: 'host_gone', message: 'no host listens' });
-    expect(now()).toContain('! no host listens; trying again');
+    expect(now()).toContain('! no host listens; retrying');
     view({ event: 'host_back' });
     expect(now()).not.toContain('no host listens');
   });

@@ -24,14 +24,14 @@ const at = (line: number, column?: number, length?: number) => ({
   ...(column === undefined ? {} : { column }),
   ...(length === undefined ? {} : { length }),
 });
-/** What stands above the carets. */
+/** The text above the carets. */
 const marked = (lines: readonly string[]): string => {
   const [source = '', carets = ''] = lines.slice(-2);
   return source.slice(carets.indexOf('^'), carets.lastIndexOf('^') + 1);
 };
 
 describe('findings', () => {
-  test('look as a compiler writes them', () => {
+  test('look like those of a compiler', () => {
     expect(findingLines(at(2, 7, 3), ['', 'let a bad b'], look)).toEqual([
       'k.wgsl:2:7 error[wrong] it is wrong',
       '    2 | let a bad b',
@@ -39,23 +39,23 @@ describe('findings', () => {
     ]);
   });
 
-  test('carets stand under the place behind tabs', () => {
+  test('carets are under the location after tabs', () => {
     expect(marked(findingLines(at(1, 4, 3), ['\ta\tbad'], look))).toBe('bad');
   });
 
-  test('and behind characters of two columns', () => {
+  test('and after characters of two columns', () => {
     const [, source = '', carets = ''] = findingLines(at(1, 4, 3), ['日本 bad'], look);
     expect(widthOf(source.slice(0, source.indexOf('bad')))).toBe(carets.indexOf('^'));
     expect(carets.trim()).toBe('| ^^^'.replace(' ^', `${' '.repeat(6)}^`));
   });
 
-  test('a long line is cut around the place', () => {
+  test('a long line is truncated around the location', () => {
     const lines = findingLines(at(1, 301, 3), [`${'a'.repeat(300)}bad${'c'.repeat(300)}`], look);
     expect(marked(lines)).toBe('bad');
     for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(80);
   });
 
-  test('a place behind the end of its line still gets a caret; one without a column gets none', () => {
+  test('a location after the end of its line has a caret; one without a column has none', () => {
     expect(
       findingLines(at(1, 50, 9), ['abc'], look)
         .at(-1)
@@ -65,7 +65,7 @@ describe('findings', () => {
     expect(findingLines(at(9, 1, 1), ['abc'], look)).toHaveLength(1);
   });
 
-  test('carets never leave the line, whatever it holds', () => {
+  test('carets never extend beyond the line', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.nat(40), fc.nat(40), (text, column, length) => {
         const source = text.replaceAll('\n', ' ');
@@ -76,7 +76,7 @@ describe('findings', () => {
     );
   });
 
-  test('no text of a host reaches the terminal as a command', () => {
+  test('control characters from the host are escaped', () => {
     const finding = { ...at(1, 1, 1), message: 'a\u001b[2Jb\u0007' };
     expect(findingLines(finding, ['\u001b[31m'], look).join('')).not.toMatch(/\p{Cc}/u);
   });
@@ -101,7 +101,7 @@ describe('reports', () => {
     };
   };
 
-  test('an accepted kernel: stages, then a row a parity case with its limit and the built-in', () => {
+  test('an accepted kernel: stages, then one row for each parity case with its limit and the built-in error', () => {
     const lines = outcomeLines(outcomeOf('fn main() {}'), look);
     expect(lines[0]).toBe('✓ k.wgsl  k (rms_norm)  accepted in 212 ms');
     expect(lines[1]).toBe('  ✓ parse  ✓ interface  ✓ safety  ✓ pipeline  ✓ parity');
@@ -109,14 +109,14 @@ describe('reports', () => {
     for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(80);
   });
 
-  test('a rejected one: the place first, and dots for stages that were not reached', () => {
+  test('a rejected one: the location first, and dots for stages that did not run', () => {
     const lines = outcomeLines(outcomeOf('fn main() {\n  bad\n}'), look);
     expect(lines[0]).toMatch(/^k\.wgsl:2:3 error\[out_of_bounds\]/);
     expect(marked(lines.slice(0, 3))).toBe('bad');
     expect(lines.at(-1)).toBe('  ✓ parse  ✓ interface  ✗ safety  · pipeline  · parity');
   });
 
-  test('a failed case names the worst element; a host sends null for what is not finite', () => {
+  test('a failed case names the worst element; null from the host means not finite', () => {
     const good = outcomeOf('fn main() {}');
     const [first] = good.report.parity ?? [];
     const failed = {
@@ -130,10 +130,10 @@ describe('reports', () => {
     ) as typeof good.report;
     const text = outcomeLines({ ...good, accepted: false, report }, look).join('\n');
     expect(text).toContain('not finite');
-    expect(text).toContain('worst at y[7], expected 0.5, got no finite number');
+    expect(text).toContain('worst at y[7], expected 0.5, got not finite');
   });
 
-  test('a case that failed for another reason than its values names no worst element', () => {
+  test('a case that failed for a reason other than its values names no worst element', () => {
     const good = outcomeOf('fn main() {}');
     const parity = (good.report.parity ?? []).map((verdict) => ({
       ...verdict,
@@ -146,7 +146,7 @@ describe('reports', () => {
 });
 
 describe('tables and figures', () => {
-  test('a column gives way on a narrow terminal', () => {
+  test('a column shrinks on a narrow terminal', () => {
     const rows = [['a'.repeat(90), '1']];
     const lines = table(
       [
@@ -182,7 +182,7 @@ describe('tables and figures', () => {
     ]);
   });
 
-  test('what differs by layer alone is one row', () => {
+  test('items that differ only in the layer are one row', () => {
     const items = [0, 1, 2, 4].flatMap((layer) => [
       { id: `layers.${layer}.norm`, kernel: layer === 1 ? 'mine' : 'builtin' },
       { id: `layers.${layer}.mlp`, kernel: 'builtin' },
@@ -200,7 +200,7 @@ describe('tables and figures', () => {
 describe('line diff', () => {
   const text = fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 12 });
 
-  test('its lines give both texts back', () => {
+  test('its lines reproduce both texts', () => {
     fc.assert(
       fc.property(text, text, (before, after) => {
         const lines = diffLines(before, after);
@@ -221,7 +221,7 @@ describe('line diff', () => {
     ]);
   });
 
-  test('hunks hold the lines around a change, and their places', () => {
+  test('hunks contain the lines around a change and their positions', () => {
     const before = Array.from({ length: 30 }, (_, line) => `line ${line + 1}`);
     const after = before.with(4, 'five').toSpliced(20, 1);
     const hunks = hunksOf(diffLines(before, after));
@@ -269,7 +269,7 @@ describe('diff', () => {
     expect(diffConfigs(before, { ...before, created_at: '2027-01-01T00:00:00Z', name: 'x' }).same).toBe(true);
   });
 
-  test('of benches: alike layers are a row, and their times add up', () => {
+  test('of benches: the same component of all layers is one row with the total time', () => {
     const layers = (id: (layer: number) => string, ms: number) =>
       [0, 1].flatMap((layer) =>
         benchResult()
@@ -286,7 +286,7 @@ describe('diff', () => {
     ]);
   });
 
-  test('a built-in is called by its file, without the variant', () => {
+  test('a built-in kernel is shown by its file, without the variant', () => {
     const graph: LabGraph = {
       model: 'm',
       nodes: [
@@ -310,13 +310,13 @@ describe('diff', () => {
     expect(text).not.toContain('WG=64');
   });
 
-  test('of benches: figures side by side, and what makes them hard to compare', () => {
+  test('of benches: figures side by side, and differences between the fingerprints', () => {
     const [a, b] = [benchResult(1), benchResult(1.5)];
     const found = diffBenches(a, { ...b, fingerprint: { ...b.fingerprint, dawn: '0.7' } });
     const decode = found.figures.find(({ figure }) => figure === 'decode, bound');
     expect(decode?.ratio).toBeCloseTo(1.5);
     const lines = benchDiffLines(found, ['a.json', 'b.json'], look);
-    expect(lines.join('\n')).toContain('! another dawn: 0.6.2 / 0.7');
+    expect(lines.join('\n')).toContain('! different dawn: 0.6.2 / 0.7');
     expect(lines.find((line) => line.startsWith('decode, bound '))).toMatch(
       /tokens\/s +41\.2 +61\.8 +1\.500$/,
     );
@@ -324,7 +324,7 @@ describe('diff', () => {
 });
 
 describe('bench', () => {
-  test('fits 80 columns and says the verdict in words', () => {
+  test('fits 80 columns and states the verdict', () => {
     const lines = benchLines(benchResult(), look);
     for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(80);
     expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain(
@@ -333,7 +333,7 @@ describe('bench', () => {
     expect(lines.join('\n')).toContain('! the built-ins drifted');
   });
 
-  test('says when nothing was bound', () => {
+  test('warns if nothing was bound', () => {
     const result = benchResult();
     const components = result.components.map((each) => ({ ...each, kernel: 'builtin:matmul.wgsl' }));
     const said = '! no kernel is bound';
@@ -344,7 +344,7 @@ describe('bench', () => {
   test.each([
     ['slower', 'is 10.0% slower'],
     ['no_difference', 'no difference'],
-    ['suspect', 'do not trust it'],
+    ['suspect', 'do not rely on it'],
   ] as const)('%s', (verdict, words) => {
     const ci95 = { low: 0.88, high: 0.92 };
     expect(verdictSentence('It', { ratio: 0.9, ci95, control: { ratio: 1, ci95 }, verdict })).toContain(

@@ -1,4 +1,4 @@
-/** What a case's runs say about a kernel, from runs that are made up. */
+/** Verdicts of cases, from synthetic runs. */
 import { describe, expect, it } from 'vitest';
 import { type Contract, contracts } from '../../kernels/contracts.ts';
 import { elementsOf, perturbed, poisonWord } from '../../src/lab/gate/elements.ts';
@@ -65,13 +65,13 @@ const texts = ({ findings }: ReturnType<typeof judge>) =>
   findings.map(({ code, severity, message }) => `${severity} ${code}: ${message}`);
 
 describe('a case', () => {
-  it('that is right says nothing', () => {
+  it('that is correct has no findings', () => {
     const { verdict, findings } = judge({});
     expect(findings).toEqual([]);
     expect(verdict).toMatchObject({ case: 'random 2x32', ok: true, matched_ratio: 1, builtin: { nmse: 0 } });
   });
 
-  it('that is wrong tells what was expected where', () => {
+  it('that is wrong reports the expected value and its location', () => {
     const { verdict, findings } = judge({ first: changed({ 44: 2 }) });
     expect(verdict.ok).toBe(false);
     expect(verdict.worst).toEqual({ output: 'y', index: 44, expected: Math.fround(Math.sin(45)), got: 2 });
@@ -82,7 +82,7 @@ describe('a case', () => {
     ]);
   });
 
-  it('has numbers that JSON can hold, also for NaN', () => {
+  it('has numbers that JSON can represent, also for NaN', () => {
     const { verdict, findings } = judge({ first: changed({ 3: Number.NaN }) });
     expect(findings).toMatchObject([{ code: 'not_finite' }]);
     expect(JSON.parse(JSON.stringify(verdict))).toMatchObject({
@@ -106,7 +106,7 @@ describe('a case', () => {
     ]);
   });
 
-  it('whose runs differ within the tolerance is warned of, beyond it is wrong', () => {
+  it('whose runs differ within the tolerance has a warning, beyond it an error', () => {
     const near = judge({ second: changed({ 5: (right[5] as number) * (1 + 1e-6) }) });
     expect(near.verdict.ok).toBe(true);
     expect(near.findings).toMatchObject([{ code: 'nondeterministic', severity: 'warning' }]);
@@ -115,12 +115,12 @@ describe('a case', () => {
     expect(far.findings).toMatchObject([{ code: 'nondeterministic', severity: 'error' }]);
   });
 
-  it('whose second run holds results of the run in between replays', () => {
+  it('whose second run contains results of the perturbed run is a replay', () => {
     const { findings } = judge({ second: changed({ 5: -(right[5] as number) }) });
     expect(findings).toMatchObject([{ code: 'replayed_output', severity: 'error' }]);
   });
 
-  it('keeps what lies outside of the op, bit by bit', () => {
+  it('must preserve elements outside of the op bit by bit', () => {
     const kept = new Uint8Array(tokens * columns).fill(1, columns);
     const first = wordsOf(right);
     const second = wordsOf(right);
@@ -131,11 +131,11 @@ describe('a case', () => {
     expect(texts(judge({ first, second }, { kept }))).toEqual([
       expect.stringMatching(/^error kept_changed: y\[34\] \(row 1, column 2\)/),
     ]);
-    // What is open may hold anything.
+    // Unspecified elements may have any value.
     expect(judge({ first, second }, { kept, open: kept }).findings).toEqual([]);
   });
 
-  it('of an op that changes its output in place keeps the first contents', () => {
+  it('of an in-place op must preserve the initial contents elsewhere', () => {
     const kept = new Uint8Array(tokens * columns).fill(1, columns);
     const before = wordsOf(right.map(() => 7));
     const first = wordsOf(right);
@@ -147,7 +147,7 @@ describe('a case', () => {
     ]);
   });
 
-  it('with changed inputs or canaries is wrong whatever its outputs hold', () => {
+  it('with changed inputs or canaries is wrong regardless of its outputs', () => {
     const run = runOf({});
     const spoilt: CaseRun = {
       ...run,
@@ -160,7 +160,7 @@ describe('a case', () => {
     expect(findings[1]?.message).toContain('64 words before y');
   });
 
-  it('coarser than the built-in is warned of, unless the built-in is as coarse', () => {
+  it('less precise than the built-in kernel has a warning, unless the built-in is as imprecise', () => {
     const halves = Float32Array.from(new Float16Array(right));
     const coarse = judge({ first: wordsOf(halves) });
     expect(coarse.verdict.ok).toBe(true);
@@ -170,7 +170,7 @@ describe('a case', () => {
 });
 
 describe('elements', () => {
-  it('no poison is finite in one type and a result in the other', () => {
+  it('poison values are no plausible results in any type', () => {
     for (const dtype of ['f32', 'f16'] as const) {
       const nan = elementsOf(dtype, Uint32Array.of(poisonWord(dtype, 'nan'))).values;
       const large = elementsOf(dtype, Uint32Array.of(poisonWord(dtype, 'large'))).values;
@@ -179,7 +179,7 @@ describe('elements', () => {
     }
   });
 
-  it('of the run in between keep integers and change half of the numbers, the other half next time', () => {
+  it('of the perturbed run keep integers and change half of the numbers, the other half next time', () => {
     const words = wordsOf(right);
     const inputs = { seed: 5, complement: false };
     expect(perturbed('u32', words, inputs)).toEqual(words);

@@ -42,25 +42,25 @@ describe('errors of an output', () => {
     expect(measure({ values }, [1, Number.POSITIVE_INFINITY, 0], 3, tolerance).notFinite).toBe(2);
   });
 
-  it('leave out what is kept or open', () => {
+  it('exclude preserved and unspecified elements', () => {
     const only = (index: number) => new Uint8Array(rows * columns).fill(1, index, index + 1);
     expect(faultsOf(judge(changed(9, 100)), tolerance)).not.toEqual([]);
     expect(faultsOf(judge(changed(9, 100), { open: only(9) }), tolerance)).toEqual([]);
     expect(faultsOf(judge(changed(9, Number.NaN), { kept: only(9) }), tolerance)).toEqual([]);
   });
 
-  it('of one element in many are faults by their size, though the mean hides them', () => {
+  it('of a single element fail by their size, although the mean hides them', () => {
     const values = Float64Array.from({ length: 1 << 20 }, (_, i) => Math.sin(i * 1.7) * 2);
     const got = Float32Array.from(values);
     got[77_777] = (values[77_777] as number) + 0.1;
     const errors = measure({ values }, got, 1 << 20, tolerance);
     expect(errors.nmse).toBeLessThan(tolerance.nmse);
-    expect(faultsOf(errors, tolerance)).toEqual([expect.stringContaining('greatest error')]);
+    expect(faultsOf(errors, tolerance)).toEqual([expect.stringContaining('largest error')]);
   });
 });
 
 describe('rows', () => {
-  it('a small row that is left out cannot hide behind large ones', () => {
+  it('a small row that is not computed fails despite large rows', () => {
     const values = expected.map((value, i) => (Math.floor(i / columns) === 5 ? value * 1e-5 : value));
     const got = Float32Array.from(values);
     got.fill(0, 5 * columns, 6 * columns);
@@ -70,7 +70,7 @@ describe('rows', () => {
     expect(rowFails(errors, tolerance)).toBe(true);
   });
 
-  it('a row of little work left out fails at the widest tolerance', () => {
+  it('a row that skips a little work fails at the widest tolerance', () => {
     const wide = { ...tolerance, nmse: 5e-4 };
     // An error of a hundredth of the power, in one of many rows.
     const values = Float64Array.from({ length: 1000 * columns }, (_, i) => Math.sin(i * 1.7));
@@ -80,7 +80,7 @@ describe('rows', () => {
     expect(errors.worstRow.nmse).toBeGreaterThan(rowFactor * wide.nmse);
   });
 
-  it('rows shorter than 16 elements count together', () => {
+  it('rows shorter than 16 elements are grouped', () => {
     const values = Float64Array.from({ length: 40 }, (_, i) => (i === 7 ? 1e-6 : 1));
     const got = Float32Array.from(values);
     got[7] = 2e-6;
@@ -88,7 +88,7 @@ describe('rows', () => {
     expect(rowFails(errors, tolerance)).toBe(false);
   });
 
-  it('a row of zeros may have the rounding of its neighbours, not more', () => {
+  it('a row of zeros may have the rounding error of the other rows, not more', () => {
     const values = expected.map((value, i) => (i < columns ? 0 : value));
     const near = Float32Array.from(values, (value, i) => (i < columns ? 1e-10 : value));
     expect(rowFails(measure({ values }, near, columns, tolerance), tolerance)).toBe(false);
@@ -97,8 +97,8 @@ describe('rows', () => {
   });
 });
 
-describe('coarse results', () => {
-  it('an f32 op in f16 arithmetic is told apart from one in f32', () => {
+describe('low-precision results', () => {
+  it('an f32 op in f16 arithmetic is distinguished from one in f32', () => {
     const halves = Float32Array.from(new Float16Array(Float32Array.from(expected)));
     const { nmse } = judge(halves);
     expect(nmse).toBeLessThan(tolerance.nmse);
@@ -106,7 +106,7 @@ describe('coarse results', () => {
     expect(isCoarse(judge(Float32Array.from(expected)).nmse, 1e-14, 'f32')).toBe(false);
   });
 
-  it('is as good as the built-in, or may round to 8 bits: nothing to say', () => {
+  it('no warning if as precise as the built-in kernel, or if 8-bit rounding is allowed', () => {
     expect(isCoarse(4e-8, 1e-9, 'f32')).toBe(false);
     expect(isCoarse(3e-5, 1e-14, 'quantised')).toBe(false);
   });

@@ -38,7 +38,7 @@ fn same(i: u32) -> u32 { return i; }
 `;
 const headLines = head.split('\n').length;
 
-/** The body as it comes out, with `lathe_index(N, u32(...), L)` short as `{N:...|L}`. */
+/** The instrumented body, with `lathe_index(N, u32(...), L)` abbreviated as `{N:...|L}`. */
 function body(text: string): string {
   const { source } = checked(`${head}${text}\n}\n`);
   const line = source.split('\n')[headLines - 1] ?? '';
@@ -140,7 +140,7 @@ describe('instrumented source', () => {
     expect(source.match(/lathe_index\(\d/g)?.length ?? 0).toBe(sites.length);
   });
 
-  it('sites say where, which buffer, whether it is written, and how many elements there are', () => {
+  it('sites have a location, a buffer, whether it is written, and the number of elements', () => {
     const text = 'x[x[i]] += u32(tail.rest[\n  n].x) + u32(items[i].weights[n]);';
     const { sites } = checked(`${head}${text}\n}\n`);
     const bytes = [100, 100, 100, 100, 100];
@@ -165,7 +165,7 @@ describe('instrumented source', () => {
     ]);
   });
 
-  it('lines stay the author’s, and the additions stand at the end', () => {
+  it('line numbers do not change, and added code is at the end', () => {
     const text = `${head}  x[i] = 1;\r\n  // é😀\n  x[n] = 2; }`;
     const { source } = checked(text);
     const lines = source.split('\n');
@@ -175,7 +175,7 @@ describe('instrumented source', () => {
     expect(lines.slice(text.split('\n').length).join('\n')).toContain('@group(1) @binding(0)');
   });
 
-  it('what goes through pointers is said to be unchecked', () => {
+  it('accesses through pointers are reported as unchecked', () => {
     const { sites, unchecked } = checked(`${head}let p = &x; (*p)[i] = 1; }`);
     expect(sites).toEqual([]);
     expect(unchecked).toEqual([

@@ -47,7 +47,7 @@ const reflection = reflect(source);
 const entry = (name: string) => reflection.entryPoints.find((one) => one.name === name) as EntryPoint;
 
 describe('reflection', () => {
-  it('is of source that the compiler accepts', async () => {
+  it('uses source that the compiler accepts', async () => {
     const { device } = await nullDevice();
     const { messages } = await device.createShaderModule({ code: source }).getCompilationInfo();
     expect(messages.map(({ message }) => message)).toEqual([]);
@@ -63,7 +63,7 @@ describe('reflection', () => {
     ]);
   });
 
-  it('overrides, with types that are written or follow from the default', () => {
+  it('overrides, with declared types or types of the default', () => {
     expect(reflection.overrides).toEqual([
       { name: 'WG', line: 8, column: 10, length: 2, type: 'u32', hasDefault: true },
       { name: 'HALF', line: 9, column: 10, length: 4, type: 'u32', hasDefault: true },
@@ -98,7 +98,7 @@ describe('reflection', () => {
     expect(reflection.variables[0]?.typePlace).toEqual({ line: 14, column: 56, length: 26 });
   });
 
-  it('bytes, under overrides', () => {
+  it('sizes in bytes, with overrides', () => {
     const bytes = (name: string, values = {}) => {
       const variable = reflection.variables.find((one) => one.name === name);
       return variable && variableBytes(reflection, variable, values);
@@ -124,7 +124,7 @@ describe('reflection', () => {
     expect(workgroupSize(reflection, entry('main'), { WG: 8 })).toEqual([8, 6, 1]);
   });
 
-  it('what a function uses, itself and through others', () => {
+  it('names that a function uses, directly and through calls', () => {
     expect([...reachableFrom(reflection, 'main')].sort()).toEqual(
       expect.arrayContaining(['COUNT', 'HALF', 'head', 'helper', 'scratch', 'x']),
     );
@@ -168,7 +168,7 @@ struct S { a: u32, b: vec3f, c: f32, d: vec2<f16>, e: mat3x3<f32>, f: array<Inne
     expect(made.evaluate({ from: at, to: at + 1 })).toBe(expected);
   });
 
-  it('constants that need each other many times over are looked up once', () => {
+  it('constants that are used many times are evaluated once', () => {
     const lines = Array.from(
       { length: 60 },
       (_, n) => `const C${n + 1} = C${n} + C${n} - C${n} + C${n} - C${n};`,
@@ -177,7 +177,7 @@ struct S { a: u32, b: vec3f, c: f32, d: vec2<f16>, e: mat3x3<f32>, f: array<Inne
     expect(made.entryPoints[0] && workgroupSize(made, made.entryPoints[0])).toEqual([5, 1, 1]);
   });
 
-  it('structs within structs are looked through once', () => {
+  it('nested structs are processed once', () => {
     const lines = Array.from({ length: 40 }, (_, n) => `struct S${n + 1} { a: S${n}, b: S${n}, c: S${n}, }`);
     const made = reflect(
       `struct S0 { a: f32, }\n${lines.join('\n')}\n@group(0) @binding(0) var<storage> x: array<S40>;`,
@@ -187,7 +187,7 @@ struct S { a: u32, b: vec3f, c: f32, d: vec2<f16>, e: mat3x3<f32>, f: array<Inne
     expect(type?.kind === 'array' && strideOf(type.element, () => 1)).toBe(4 * 3 ** 40);
   });
 
-  it('text that is no WGSL gives something and ends', () => {
+  it('text that is not WGSL gives a result and terminates', () => {
     for (const text of [
       '',
       '}',
@@ -207,7 +207,7 @@ struct S { a: u32, b: vec3f, c: f32, d: vec2<f16>, e: mat3x3<f32>, f: array<Inne
 });
 
 describe('scopes', () => {
-  /** Uses of module-scope names in main, with `=` where they are assigned to. */
+  /** Uses of module-scope names in main, with `=` for assignments. */
   const uses = (body: string): string => {
     const made = reflect(`var<private> x: u32; var<private> y: u32;\nfn f(y: u32) {\n${body}\n}`);
     const [fn] = made.functions;
@@ -242,7 +242,7 @@ describe('built-in kernels', () => {
     sources = await nodePlatform().wgsl();
   });
 
-  it('reflection finds the bindings that each says it has', () => {
+  it('reflection finds the declared bindings of each', () => {
     for (const kernel of kernels) {
       for (const variant of kernel.variants.slice(0, 8)) {
         const made = reflect(assemble(sources, kernel.source, variant));

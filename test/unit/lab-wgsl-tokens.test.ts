@@ -3,7 +3,7 @@ import { find, split, tokenize } from '../../src/lab/wgsl/tokens.ts';
 
 const texts = (source: string) => tokenize(source).map(({ text }) => text);
 
-/** Texts of what stands between `<` and `>` of template lists, in order of the `<`. */
+/** Texts between `<` and `>` of template lists, in the order of the `<`. */
 function templates(source: string): string[] {
   const tokens = tokenize(source);
   return tokens
@@ -31,12 +31,12 @@ describe('tokens', () => {
     expect(texts('.5 1. 1e+3 0xFFu 1.x')).toEqual(['.5', '1.', '1e+3', '0xFFu', '1.', 'x']);
   });
 
-  it('skips comments, block comments in block comments too', () => {
+  it('skips comments, including nested block comments', () => {
     expect(texts('a // b /* c\nd /* e /* f */ // g */ h')).toEqual(['a', 'd', 'h']);
     expect(texts('a /* never closed')).toEqual(['a']);
   });
 
-  it('counts lines by every line break of WGSL, columns in UTF-16', () => {
+  it('counts lines by all line breaks of WGSL, columns in UTF-16', () => {
     const places = tokenize('/* 😀\r\né */ a\rb\nc\u2028d\u0085 e').map(
       ({ text, line, column, length }) => `${text} ${line}:${column}+${length}`,
     );
@@ -44,7 +44,7 @@ describe('tokens', () => {
     expect(tokenize('/*😀*/x')[0]).toMatchObject({ offset: 6, column: 7 });
   });
 
-  it('tells template lists from comparisons and shifts', () => {
+  it('distinguishes template lists from comparisons and shifts', () => {
     expect(templates('var<storage, read_write> x: array<vec4<f32>, N>;')).toEqual([
       'storage, read_write',
       'vec4<f32>, N',
@@ -53,7 +53,7 @@ describe('tokens', () => {
     expect(templates('let y = array<vec2<u32>,2>();')).toEqual(['vec2<u32>,2', 'u32']);
     expect(templates('if (a < b && c > d) {}')).toEqual([]);
     expect(templates('if (i < n) { x = a > b; }')).toEqual([]);
-    expect(templates('let z = f(a < b, c > d);')).toEqual([' b, c ']); // as the language has it
+    expect(templates('let z = f(a < b, c > d);')).toEqual([' b, c ']); // as specified by WGSL
     expect(templates('x = a << 2u; y = b >> 1u; z = a <= b; w = c >= d;')).toEqual([]);
     expect(templates('x = a[i < n] > b;')).toEqual([]);
     expect(templates('array<u32, (1 < 2)>')).toEqual(['u32, (1 < 2)']);
@@ -61,7 +61,7 @@ describe('tokens', () => {
     expect(templates('let a: array<f32,4>=b;')).toEqual(['f32,4']);
   });
 
-  it('brackets know each other', () => {
+  it('brackets refer to their counterpart', () => {
     const tokens = tokenize('f(a[1], {2})');
     for (const [index, { partner }] of tokens.entries()) {
       if (partner >= 0) expect(tokens[partner]?.partner).toBe(index);
@@ -74,7 +74,7 @@ describe('tokens', () => {
     ).toBe('([]{})');
   });
 
-  it('splits at separators outside of brackets, with or without one at the end', () => {
+  it('splits at separators outside of brackets, with an optional trailing separator', () => {
     const source = 'a, f(b, c), d<e, f>(g),';
     const tokens = tokenize(source);
     const parts = split(tokens, { from: 0, to: tokens.length });

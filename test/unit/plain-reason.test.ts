@@ -21,7 +21,7 @@ it('of an error of Node is its code, without the path in its message', async () 
   const missing: unknown = await import(place).catch((error: unknown) => error);
   for (const error of [...nodes, missing]) {
     expect((error as Error).message).toMatch(/secret/);
-    expect(plainReason(error)).toMatch(/^the system says E[A-Z_]+$/);
+    expect(plainReason(error)).toMatch(/^system error E[A-Z_]+$/);
     expect(messageOf(error)).not.toMatch(/secret/);
   }
 });

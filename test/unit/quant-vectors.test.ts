@@ -91,7 +91,7 @@ describe('quantizers', () => {
         expect(together.slice(block * blockBytes, (block + 1) * blockBytes)).toEqual(alone);
       }
       expect(() => quantizers[type](new Float32Array(blockElements + 1))).toThrow(
-        `${type} stores blocks of ${blockElements} values, not ${blockElements + 1} values`,
+        `${type}: expected a multiple of ${blockElements} values, got ${blockElements + 1}`,
       );
     },
   );

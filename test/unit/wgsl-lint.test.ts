@@ -9,7 +9,7 @@ import { stubSource } from '../../src/lab/stubs.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
 Object.assign(globalThis, globals);
-// Kept for as long as the process lives: Dawn crashes when an instance goes before its devices.
+// Kept alive until the process ends: Dawn crashes if an instance is destroyed before its devices.
 const gpu = create(['backend=null', 'enable-dawn-features=allow_unsafe_apis']);
 
 let sources: WgslSources;
@@ -24,7 +24,7 @@ async function deviceWith(features: GPUFeatureName[]): Promise<GPUDevice> {
   });
 }
 
-/** What a variant may need beyond plain WebGPU. */
+/** Features that a variant may require beyond core WebGPU. */
 const featuresOf = (variant: Variant): GPUFeatureName[] => [
   ...(variant['SUBGROUPS'] === true ? (['subgroups'] as const) : []),
   ...(variant['F16'] === true ? (['shader-f16'] as const) : []),
@@ -42,7 +42,7 @@ const deviceFor = (variant: Variant): Promise<GPUDevice> => {
   return device;
 };
 
-/** Errors and warnings of the compiler, and of the pipeline that the layout is made for. */
+/** Errors and warnings of the compiler and of pipeline creation. */
 async function problemsOf(kernel: Kernel<Variant, never>, variant: Variant): Promise<string[]> {
   const device = await deviceFor(variant);
   device.pushErrorScope('validation');
@@ -71,7 +71,7 @@ beforeAll(async () => {
   sources = await nodePlatform().wgsl();
 });
 
-describe('every variant of every kernel compiles without error or warning, with no more features than it names', () => {
+describe('every variant of every kernel compiles without errors and warnings, with only the features that it requires', () => {
   for (const kernel of kernels) {
     it(`${kernel.source}: ${kernel.variants.length} variants`, async () => {
       expect(kernel.variants.length).toBeGreaterThan(0);
@@ -85,7 +85,7 @@ describe('every variant of every kernel compiles without error or warning, with 
     });
   }
 
-  it('would show an error, at its line', async () => {
+  it('reports an error with its line', async () => {
     const [kernel] = kernels;
     const [variant] = kernel?.variants ?? [];
     if (!kernel || !variant) throw new Error('there are no kernels');
@@ -99,11 +99,11 @@ describe('every variant of every kernel compiles without error or warning, with 
   });
 });
 
-/** What `src/lab/stubs.ts` makes the lab's stubs of, without what these include. */
+/** WGSL sources of the lab's stubs (`src/lab/stubs.ts`), without their includes. */
 const stubSources = () => [...contracts.values()].map(stubSource);
 
 describe('WGSL sources', () => {
-  it('every file is of use: a kernel or included by one', () => {
+  it('every file is a kernel or included by one', () => {
     const used = new Set([...kernels.map(({ source }) => source), ...stubSources()]);
     for (const text of sources.values()) {
       for (const [, path = ''] of text.matchAll(/\/\/#include "(.+)"/g)) {
@@ -115,8 +115,8 @@ describe('WGSL sources', () => {
     expect([...sources.keys()].filter((name) => !used.has(name))).toEqual([]);
   });
 
-  it('no array is declared in a function without a value', () => {
-    // By the language such an array is zero each time round a loop; by Dawn on Vulkan it keeps what it held.
+  it('no function declares an array without an initializer', () => {
+    // In WGSL, such an array is zero in each iteration of a loop; Dawn on Vulkan keeps the old contents.
     const found: string[] = [];
     for (const [name, text] of sources) {
       text.split('\n').forEach((line, index) => {

@@ -1,4 +1,4 @@
-// An element an invocation.
+// One invocation for each element.
 
 override WG: u32 = 64;
 

@@ -1,9 +1,9 @@
-// One query head of one token a workgroup. It runs over the context in pieces of WG positions: an invocation computes
-// the score of a position, then all of them add up values, two elements of the head each. The greatest score so far is
-// taken out of every exponent; when a piece has a greater one, what was added up before shrinks (online softmax).
+// One workgroup for each query head of a token. It processes the context in chunks of WG positions: each invocation
+// computes the score of one position, then all sum values, two elements of the head each. Online softmax: the largest
+// score so far is subtracted in every exponent; if a chunk has a larger one, the previous sums are rescaled.
 //#if F16
-// Keys and values are read as f16, as the cache holds them, without unpacking words. All arithmetic is in f32: scores of
-// some models are so large that softmax of half-precision scores would be wrong by percents.
+// Keys and values are read from the cache as f16, without unpacking words. All arithmetic is in f32: scores of some
+// models are so large that a softmax of f16 scores would have errors of several percent.
 enable f16;
 //#endif
 //#if SUBGROUPS
@@ -14,12 +14,12 @@ override WG: u32 = 64;
 
 struct Params {
   heads: u32,
-  kv_heads: u32,   // heads / kv_heads heads of q share a head of k and v
+  kv_heads: u32,   // heads / kv_heads query heads share a head of k and v
   head_dim: u32,   // a multiple of 8
   max_pages: u32,  // of a sequence: row length of page_table
-  page: u32,       // positions a page
-  scale: f32,      // of scores: 1 / sqrt(head_dim) in most models
-  window: u32,     // positions a token reads, its own the last of them; 0: all
+  page: u32,       // positions in a page
+  scale: f32,      // factor of scores: 1 / sqrt(head_dim) in most models
+  window: u32,     // sliding window: positions that a token reads, including its own; 0: all
 }
 
 struct Step {
@@ -42,7 +42,7 @@ struct Step {
 
 const LOWEST = -3.0e38;
 
-// Of the positions of a piece: e^(score - greatest score), and the row of the cache.
+// For each position of a chunk: e^(score - largest score), and the cache row.
 var<workgroup> shares: array<f32, WG>;
 var<workgroup> rows: array<u32, WG>;
 
@@ -50,7 +50,7 @@ var<workgroup> rows: array<u32, WG>;
 
 //#include "lab/lib/workgroup_max.wgsl"
 
-// The cache is [page, kv head, position in the page, head_dim]; this is the number of a row of head_dim.
+// The cache is [page, kv head, position in the page, head_dim]; this is the index of a row of head_dim elements.
 fn cache_row(slot: u32, position: u32, kv_head: u32) -> u32 {
   let page = page_table[slot * params.max_pages + position / params.page];
   return (page * params.kv_heads + kv_head) * params.page + position % params.page;
@@ -86,14 +86,14 @@ fn main(
   }
   let quads = params.head_dim / 4u;
   let pairs = params.head_dim / 2u;
-  // A row of qkv holds the heads of q, then of k, then of v.
+  // A row of qkv contains the heads of q, then of k, then of v.
   let query = (t * (params.heads + 2u * params.kv_heads) + head) * quads;
   let result = (t * params.heads + head) * pairs;
   let kv_head = head / (params.heads / params.kv_heads);
   let position = token[t].y;
   let slot = token[t].z;
 
-  // With a window the positions before it are not read.
+  // With a window, positions before it are not read.
   let window = select(params.window, position + 1u, params.window == 0u || params.window > position);
   let oldest = position + 1u - window;
 
@@ -112,11 +112,11 @@ fn main(
       score *= params.scale;
     }
     let now = max(greatest, workgroup_max(score, local, count));
-    let shrink = exp(greatest - now); // 0 for the first piece
+    let shrink = exp(greatest - now); // 0 for the first chunk
     greatest = now;
     let share = select(0.0, exp(score - now), local < count);
     shares[local] = share;
-    mass = mass * shrink + workgroup_sum(share, local, count); // its barriers also make `shares` and `rows` known to all
+    mass = mass * shrink + workgroup_sum(share, local, count); // its barriers also make `shares` and `rows` visible to all
     for (var pair = local; pair < pairs; pair += WG) {
       var sum = vec2(0.0);
       if (first > oldest) {
@@ -127,7 +127,7 @@ fn main(
       }
       out[result + pair] = sum;
     }
-    workgroupBarrier(); // the next piece writes to `shares` and `rows`
+    workgroupBarrier(); // the next chunk writes to `shares` and `rows`
   }
   for (var pair = local; pair < pairs; pair += WG) {
     out[result + pair] /= mass;

@@ -1,4 +1,4 @@
-// Four columns of one token an invocation.
+// One invocation for four columns of a token.
 
 override WG: u32 = 64;
 
@@ -33,7 +33,7 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   }
   var id = token[t].x;
   if (id == LAST_DRAWN) {
-    // The host does not know the token yet that was drawn a step ago.
+    // The host does not know yet the token that the previous step sampled.
     id = sampled[token[t].z];
   }
   let block = id * params.blocks + quad / 8u;

@@ -1,11 +1,11 @@
-// An element of y an invocation.
+// One invocation for each element of y.
 
 override WG: u32 = 64;
 
 struct Params {
   columns: u32,
-  y_stride: u32,    // elements from token to token; what lies behind the columns is not touched
-  activation: u32,  // 0: silu, 1: GELU by tanh
+  y_stride: u32,    // elements from token to token; elements after the columns are not written
+  activation: u32,  // 0: silu, 1: GELU (tanh approximation)
 }
 
 struct Step {

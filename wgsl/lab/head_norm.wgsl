@@ -1,4 +1,4 @@
-// A workgroup normalises one head of one token in place.
+// A workgroup normalizes one head of one token in place.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -6,10 +6,10 @@ enable subgroups;
 override WG: u32 = 64;
 
 struct Params {
-  count: u32,     // heads that are normalised
+  count: u32,     // heads that are normalized
   head_dim: u32,
   stride: u32,    // elements from token to token
-  offset: u32,    // where the first head begins
+  offset: u32,    // offset of the first head
   eps: f32,
 }
 
@@ -41,7 +41,7 @@ fn main(
   }
   let mean = workgroup_sum(squares, local, params.head_dim) / f32(params.head_dim);
   let inverse_rms = inverseSqrt(mean + params.eps);
-  // An invocation writes what it alone has read.
+  // Each invocation writes only elements that it alone has read.
   for (var d = local; d < params.head_dim; d += WG) {
     qkv[start + d] = qkv[start + d] * inverse_rms * gain[d];
   }

@@ -1,6 +1,6 @@
-// Two neighbouring elements of a key, and the same two of the value, an invocation.
+// One invocation for two adjacent elements of a key, and the same two of the value.
 //#if F16
-// The cache is bound as pairs of f16. The conversion is the only rounding, as it is without the feature.
+// The cache is bound as pairs of f16. The conversion is the only rounding, as in the variant without f16.
 enable f16;
 //#endif
 
@@ -13,7 +13,7 @@ struct Params {
   rotary: u32,
   neox: u32,
   max_pages: u32,  // of a sequence: row length of page_table
-  page: u32,       // positions a page
+  page: u32,       // positions in a page
 }
 
 struct Step {
@@ -42,7 +42,7 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   if (kv_head >= params.kv_heads || t >= step.tokens) {
     return;
   }
-  // A row of qkv holds the heads of q, then of k, then of v.
+  // A row of qkv contains the heads of q, then of k, then of v.
   let row = t * (params.heads + 2u * params.kv_heads) + params.heads + kv_head;
   let k = row * params.head_dim + 2u * pair;
   let v = k + params.kv_heads * params.head_dim;

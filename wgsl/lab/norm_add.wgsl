@@ -1,4 +1,4 @@
-// A workgroup normalises one row and adds it to y: its invocations take turns at the columns, and add their squares up.
+// A workgroup normalizes one row and adds it to y: its invocations process interleaved columns, then sum their squares.
 //#if SUBGROUPS
 enable subgroups;
 //#endif

@@ -1,6 +1,6 @@
-// Products of weights and activations, four columns (a quad) at once; a block of 32 weights is eight quads under a scale.
-// Here every quad is multiplied by its block's scale. Adding up a block first, and taking two rows or more an invocation,
-// are the next things to try.
+// Products of weights and activations, four columns (a quad) at once. A block of 32 weights is eight quads with one scale.
+// This kernel multiplies every quad by the scale of its block. Next optimizations to try: sum a block before multiplying
+// by the scale, and compute two or more rows in each invocation.
 //#if F16
 enable f16;
 //#endif
@@ -9,41 +9,41 @@ enable subgroups;
 //#endif
 //#if SUBGROUPS
 
-// A workgroup computes ROWS rows of one token, one after the other. Its WG invocations take turns at the quads of a row,
-// and their sums meet at the end: neighbours read what lies side by side, as a GPU likes it.
+// A workgroup computes ROWS rows of one token, one after the other. Its WG invocations process interleaved quads of a row
+// and combine their sums at the end: adjacent invocations read adjacent quads, so that loads are coalesced.
 override WG: u32 = 32;
 override ROWS: u32 = 4;
 //#else
 //#if F16
 
-// A workgroup computes ROWS rows of one token, a row an invocation. Activations are shared through workgroup memory as
-// halves. f16 reaches no farther than 65504, and activations do; so the 32 of a block are divided by the greatest of
-// them, which multiplies their sum again.
+// A workgroup computes ROWS rows of one token, one row in each invocation. Activations are shared through workgroup memory
+// as f16. The largest f16 is 65504, which activations can exceed. So the 32 activations of a block are divided by the
+// largest of them, and their sum is multiplied by it.
 //#if HALF_WEIGHTS
-// Four products are added in f16, all else in f32. The rounding gives an NMSE below 2e-6; tolerated is 5e-4.
+// Four products are added in f16, everything else in f32. The rounding gives an NMSE below 2e-6; the limit is 5e-4.
 //#else
-// Weights of this format have a wider range than f16, so products are in f32, and only activations are rounded. This
-// gives an NMSE below 2e-6; tolerated is 5e-4.
+// Weights of this format can exceed the range of f16, so products are in f32 and only activations are rounded. This
+// gives an NMSE below 2e-6; the limit is 5e-4.
 //#endif
 //#else
 
-// A workgroup computes ROWS rows of one token, a row an invocation, which runs over all columns of its row.
+// A workgroup computes ROWS rows of one token, one row in each invocation, which loops over all columns of its row.
 //#endif
 override ROWS: u32 = 64;
 //#endif
 
 struct Params {
-  rows: u32,      // elements of y a token
+  rows: u32,      // elements of y for each token
   blocks: u32,    // columns / 32
   x_stride: u32,  // elements from token to token; a multiple of 4
   y_stride: u32,
-  y_offset: u32,  // where the rows begin in y
-  has_bias: u32,  // 1: bias is added
+  y_offset: u32,  // offset of the rows in y
+  has_bias: u32,  // 1: add the bias
   eps: f32,       // of the norm
 //#if GATED
-  activation: u32, // 0: silu, 1: GELU by tanh
+  activation: u32, // 0: silu, 1: GELU (tanh approximation)
 //#else
-  scale: f32,     // of the results, bias included
+  scale: f32,     // factor of the results, including the bias
 //#endif
 }
 
@@ -74,7 +74,7 @@ alias Quad = vec4<f32>;
 //#include "lab/lib/workgroup_sum.wgsl"
 
 //#endif
-// Four activations of a token, from column 4 * quad on.
+// Four activations of a token, starting at column 4 * quad.
 fn input_quad(token: u32, quad: u32) -> vec4<f32> {
   //#if NORM
   return x[token * (params.x_stride / 4u) + quad] * gain[quad];
@@ -84,7 +84,7 @@ fn input_quad(token: u32, quad: u32) -> vec4<f32> {
 }
 
 //#if NORM
-// The sum of squares of the activations of a token that belong to one of `count` invocations.
+// Sum of squares of the activations of a token that one of `count` invocations processes.
 fn squares_of(token: u32, local: u32, count: u32) -> f32 {
   var squares = 0.0;
   for (var quad = local; quad < params.blocks * 8u; quad += count) {
@@ -118,7 +118,7 @@ fn write_result(token: u32, row: u32, sum: f32) {
 }
 
 //#if SUBGROUPS
-// The part of a row's sum that belongs to one invocation.
+// The part of a row's sum that one invocation computes.
 fn part_of_row(row: u32, token: u32, local: u32) -> f32 {
   var sum = 0.0;
   for (var quad = local; quad < params.blocks * 8u; quad += WG) {
@@ -164,11 +164,11 @@ fn main(
 }
 //#else
 //#if F16
-// Activations of ROWS blocks, each block by its greatest magnitude.
+// Activations of ROWS blocks, each block divided by its largest magnitude.
 var<workgroup> halves: array<vec4<f16>, ROWS * 8u>;
 var<workgroup> units: array<f32, ROWS>;
 
-// Brings one block of a token into workgroup memory.
+// Loads one block of a token to workgroup memory.
 fn stage(token: u32, b: u32, slot: u32) {
   let first = b * 8u;
   var greatest = vec4<f32>();
@@ -183,7 +183,7 @@ fn stage(token: u32, b: u32, slot: u32) {
   units[slot] = unit;
 }
 
-// What staged blocks from `base` on add to a row's sum.
+// Contribution of the staged blocks, starting at `base`, to a row's sum.
 fn staged_sum(row: u32, base: u32, count: u32) -> f32 {
   var sum = 0.0;
   for (var quad = 0u; quad < count * 8u; quad++) {
@@ -234,7 +234,7 @@ fn main(
   //#endif
   let row = group.x * ROWS + local;
   //#if F16
-  // Invocations behind the last row help to stage, so they stay.
+  // Invocations after the last row do not return, because they help to load.
   let inside = row < params.rows;
   var sum = 0.0;
   //#if GATED

@@ -1,4 +1,4 @@
-// One rotation an invocation: two elements of a head of q or k, turned by the angle of their pair at the position.
+// One invocation for each rotation: two elements of a head of q or k, rotated by the angle of their pair at the position.
 
 override WG: u32 = 64;
 
@@ -6,7 +6,7 @@ struct Params {
   heads: u32,
   kv_heads: u32,
   head_dim: u32,
-  rotary: u32,     // rotated elements of a head; the rest stays
+  rotary: u32,     // rotated elements of a head; the others are unchanged
   neox: u32,       // 1: pairs are (i, i + rotary / 2), else (2i, 2i + 1)
   max_pages: u32,
   page: u32,
@@ -31,7 +31,7 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   if (head >= params.heads + params.kv_heads || t >= step.tokens) {
     return;
   }
-  // A row of qkv holds the heads of q, then of k, then of v.
+  // A row of qkv contains the heads of q, then of k, then of v.
   let start = (t * (params.heads + 2u * params.kv_heads) + head) * params.head_dim;
   let is_neox = params.neox != 0u;
   let low = start + select(2u * pair, pair, is_neox);

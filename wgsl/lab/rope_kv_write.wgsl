@@ -1,6 +1,6 @@
-// Two elements of a head an invocation: of q a pair that turns together, of k and v what one word of the cache holds.
+// One invocation for two elements of a head: in q a rotated pair, in k and v the two elements of a cache word.
 //#if F16
-// The cache is bound as pairs of f16. The conversion is the only rounding, as it is without the feature.
+// The cache is bound as pairs of f16. The conversion is the only rounding, as in the variant without f16.
 enable f16;
 //#endif
 
@@ -10,10 +10,10 @@ struct Params {
   heads: u32,
   kv_heads: u32,
   head_dim: u32,
-  rotary: u32,     // rotated elements of a head; the rest stays
+  rotary: u32,     // rotated elements of a head; the others are unchanged
   neox: u32,       // 1: pairs are (i, i + rotary / 2), else (2i, 2i + 1)
   max_pages: u32,  // of a sequence: row length of page_table
-  page: u32,       // positions a page
+  page: u32,       // positions in a page
 }
 
 struct Step {
@@ -34,7 +34,7 @@ struct Step {
 @group(0) @binding(6) var<uniform> params: Params;
 @group(0) @binding(7) var<uniform> step: Step;
 
-// The elements that turn together in pair `pair` of a head.
+// The two elements of pair `pair` of a head.
 fn turning(pair: u32) -> vec2<u32> {
   if (params.neox != 0u) {
     return vec2(pair, pair + params.rotary / 2u);
@@ -42,8 +42,8 @@ fn turning(pair: u32) -> vec2<u32> {
   return vec2(2u * pair, 2u * pair + 1u);
 }
 
-// One element of a head of k, rotated. q is rotated in place by another part of `main`; k is left as it is, so that
-// every invocation may read both elements of a pair.
+// One rotated element of a head of k. q is rotated in place by another part of `main`; k is not changed, so that every
+// invocation can read both elements of a pair.
 fn rotated(start: u32, element: u32, position: u32) -> f32 {
   if (element >= params.rotary) {
     return qkv[start + element];
@@ -63,7 +63,7 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   let head = global.x / pairs;
   let pair = global.x % pairs;
   let t = global.y;
-  // A row of qkv holds the heads of q, then of k, then of v.
+  // A row of qkv contains the heads of q, then of k, then of v.
   let all_heads = params.heads + 2u * params.kv_heads;
   if (head >= all_heads || t >= step.tokens) {
     return;

@@ -1,7 +1,7 @@
-// One row of logits a workgroup. Greedy at temperature 0; else the tokens that top-k, top-p and min-p leave, and of
-// these the one whose logit / temperature + Gumbel noise is greatest: a draw from their softmax without adding it up.
-// The noise depends on seed, position and token alone. Of equal logits the lowest token counts as the greatest.
-// Cuts are found bit by bit: a pass over the row for each of the 32 bits of a logit. Sorting takes more.
+// One workgroup for each row of logits. Greedy at temperature 0. Otherwise, of the tokens that top-k, top-p and min-p
+// keep, the one with the largest logit / temperature + Gumbel noise: this samples from their softmax without summing it.
+// The noise depends only on seed, position and token. Ties go to the lowest token.
+// Cutoffs are found bit by bit, with one pass over the row for each of the 32 bits of a logit. Sorting is slower.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -16,13 +16,13 @@ struct Step {
   tokens: u32,
 }
 
-// How one row is sampled. Bias and penalties are in the logits already.
+// Sampling parameters of one row. Bias and penalties are already applied to the logits.
 struct Sample {
   row: u32,
   slot: u32,      // of the sequence
-  flags: u32,     // 2: drawn tokens are counted in `seen`
+  flags: u32,     // 2: count sampled tokens in `seen`
   seed: u32,
-  position: u32,  // of the token to be drawn
+  position: u32,  // of the token to sample
   top_k: u32,     // 0: all
   temperature: f32,
   top_p: f32,
@@ -40,7 +40,7 @@ struct Sample {
 @group(0) @binding(5) var<uniform> params: Params;
 @group(0) @binding(6) var<uniform> step: Step;
 
-const NO_TOKEN = 0xffffffffu; // what is drawn from a row that holds no numbers
+const NO_TOKEN = 0xffffffffu; // result for a row of NaN
 const LOWEST = -3.4e38;
 const HAS_PENALTIES = 2u;
 
@@ -49,7 +49,7 @@ const HAS_PENALTIES = 2u;
 var<workgroup> best_values: array<f32, WG>;
 var<workgroup> best_tokens: array<u32, WG>;
 
-// The token of the greatest value in the workgroup; of equal values the lowest token.
+// The token with the largest value in the workgroup; ties go to the lowest token.
 fn best_of_all(value: f32, token: u32, local: u32) -> u32 {
   //#if SUBGROUPS
   let top = subgroupMax(value);
@@ -75,7 +75,7 @@ fn best_of_all(value: f32, token: u32, local: u32) -> u32 {
 
 //#include "lib/draw.wgsl"
 
-// How many logits of a row have at least this key, or with `by_mass` how much e^((logit - top) / temperature) they have.
+// Number of logits of a row with at least this key; with `by_mass`, the sum of their e^((logit - top) / temperature).
 fn weight_from(key: u32, row: u32, top: f32, per_degree: f32, by_mass: bool, local: u32) -> f32 {
   var mine = 0.0;
   for (var v = local; v < params.vocabulary; v += WG) {
@@ -87,7 +87,7 @@ fn weight_from(key: u32, row: u32, top: f32, per_degree: f32, by_mass: bool, loc
   return workgroup_sum(mine, local, params.vocabulary);
 }
 
-// The greatest key, not below `least`, from which on the logits weigh at least `wanted`.
+// The largest key, at least `least`, such that the logits with at least this key weigh at least `wanted`.
 fn cut_at(wanted: f32, least: u32, row: u32, top: f32, per_degree: f32, by_mass: bool, local: u32) -> u32 {
   var cut = 0u;
   for (var bit = 0x80000000u; bit != 0u; bit >>= 1u) {
@@ -136,7 +136,7 @@ fn main(
     for (var v = local; v < params.vocabulary; v += WG) {
       let logit = logits[row + v];
       let scaled = (logit - top) * per_degree;
-      // The greatest stays, however the logarithm is rounded.
+      // The largest logit is always kept, however the logarithm is rounded.
       if (logit == top || (order_key(logit) >= cut && scaled >= least)) {
         let noisy = scaled + gumbel(sample.seed, sample.position, v);
         if (noisy > value) {

@@ -1,11 +1,11 @@
-// Reductions over a workgroup of WG threads; every one of them must call, in uniform control flow.
+// Reductions over a workgroup of WG threads. All of them must call it, in uniform control flow.
 const_assert (WG & (WG - 1u)) == 0u;
 const NONE = 0xffffffffu;
 
 var<workgroup> best_value: array<f32, WG>;
 var<workgroup> best_token: array<u32, WG>;
 
-// The greatest value of the workgroup and its lowest token.
+// The largest value of the workgroup and its lowest token.
 fn reduce_best(local: u32, value: f32, token: u32) -> u32 {
   best_value[local] = value;
   best_token[local] = token;

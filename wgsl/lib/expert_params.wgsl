@@ -1,23 +1,23 @@
-// What products with experts are bound to, how they find their work, and what they do with their sums. Work comes in
-// tiles: pairs of a token and an expert it chose, all of one expert. DIRECT: every pair is a tile, as it stands in routes.
+// Bindings of the expert products, the assignment of work, and the processing of their sums. A tile contains
+// (token, expert) pairs of one expert. DIRECT: every pair is a tile, in the order of routes.
 struct Params {
   rows: u32,         // of an expert
   blocks: u32,       // columns / 32
-  first_expert: u32, // whose rows this part of the weights holds,
-  experts: u32,      // and of how many from there on
-  used: u32,         // experts a token
+  first_expert: u32, // first expert in this part of the weights,
+  experts: u32,      // and number of experts in it
+  used: u32,         // experts of each token
   flags: u32,
   order_at: u32,     // word of routes: the pairs by expert,
   tiles_at: u32,     // and their tiles
   computed_at: u32,  // of this kind of product
-  many: u32,         // always more than the results of a thread
+  many: u32,         // loop limit: larger than the results of a thread
   all_experts: u32,
 }
 
 const BIAS = 1u;
-const PAIRED = 2u; // x has a row a pair, not a row a token
+const PAIRED = 2u; // x has one row for each pair instead of each token
 const GATED = 4u;  // results are multiplied by the activation of the pair's gate
-const OAI = 8u;    // with GATED: both clamped, a steeper sigmoid, one more than up
+const OAI = 8u;    // with GATED: OpenAI's variant, with clamping, a steeper sigmoid and up + 1
 
 @group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> scales: array<u32>;
@@ -39,19 +39,19 @@ fn tile_at(index: u32) -> Tile {
   //#endif
 }
 
-// There is something to do, and its weights are here.
+// Whether the tile has pairs, and its weights are in this part.
 fn is_here(tile: Tile) -> bool {
   return tile.count > 0u && tile.expert >= params.first_expert && tile.expert - params.first_expert < params.experts;
 }
 
-// One workgroup a tile tells what is computed: pairs of each expert.
+// One workgroup of each tile counts the computed pairs of each expert.
 fn count_work(tile: Tile, rows: u32, local: u32) {
   if (rows == 0u && local == 0u) {
     atomicAdd(&computed[params.computed_at + tile.expert], tile.count);
   }
 }
 
-// The c-th pair of a tile; its last one beyond its end.
+// The c-th pair of a tile; the last pair for c beyond its end.
 fn pair_of(tile: Tile, c: u32) -> u32 {
   //#if DIRECT
   return tile.first;
@@ -60,12 +60,12 @@ fn pair_of(tile: Tile, c: u32) -> u32 {
   //#endif
 }
 
-// The row of x that a pair is multiplied with.
+// The row of x of a pair.
 fn input_of(pair: u32) -> u32 {
   return select(pair / params.used, pair, (params.flags & PAIRED) != 0u);
 }
 
-// A row of the tile's expert as a row of this part of the weights; clamped to the expert.
+// Row of this part of the weights for a row of the tile's expert; clamped to the expert.
 fn row_of(tile: Tile, row: u32) -> u32 {
   return (tile.expert - params.first_expert) * params.rows + min(row, params.rows - 1u);
 }
@@ -80,7 +80,7 @@ fn write_result(tile: Tile, pair: u32, row: u32, result: f32) {
     var open = gate[at];
     var slope = 1.0;
     if ((params.flags & OAI) != 0u) {
-      // Not min and clamp: what is no number must not become one, for it says that a weight is damaged.
+      // Not min and clamp: NaN must be kept, because it shows that a weight is damaged.
       open = select(open, 7.0, open > 7.0);
       slope = 1.702;
       value = select(select(value, -7.0, value < -7.0), 7.0, value > 7.0) + 1.0;

@@ -1,6 +1,6 @@
-// What four nibbles of a word stand for in the IQ4 types, before the scale: -127, -104, -83, -65, -49, -35, -22, -10, 1, 13,
-// 25, 38, 53, 69, 89, 113. Four of them lie in a word, which the nibble's upper bits choose; its lower bits lift one of the
-// four to the top, whence it comes down with its sign. An array is slower on a software adapter, and memory on a GPU.
+// Values of four nibbles of a word in the IQ4 types, before the scale: -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25,
+// 38, 53, 69, 89, 113. The upper bits of a nibble select a word with four values, its lower bits shift one of them to the
+// top, and an arithmetic shift extends its sign. An array is slower on a software adapter, and uses memory on a GPU.
 fn quad_of(word: u32, j: u32) -> vec4<f32> {
   let nibbles = (word >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
   let codes = unpack4xU8(nibbles);

@@ -1,6 +1,6 @@
-// What every matmul kernel is bound to, and what it does with its sums. A GPU skips what a flag does not ask for. A
-// software adapter runs it masked, which costs one token much: with FIXED the flags are FLAGS, known to the compiler,
-// and a pipeline serves those flags only.
+// Bindings of all matmul kernels, and the processing of their sums. A GPU skips code whose flag is not set. A software
+// adapter runs it masked, which is slow for single tokens: with FIXED, the flags are the constant FLAGS, and a pipeline
+// supports only those flags.
 struct Params {
   rows: u32,        // of this part of W
   blocks: u32,      // K / 32
@@ -10,23 +10,23 @@ struct Params {
   bias_offset: u32, // in vectors
   gain_offset: u32,
   half: u32,        // GATED: rows of gate
-  parts: u32,       // sums of squares a token
-  width: f32,       // elements that were squared
+  parts: u32,       // partial sums of squares of each token
+  width: f32,       // number of squared elements
   eps: f32,
-  many: u32,        // always more than the results of a thread
+  many: u32,        // loop limit: larger than the results of a thread
   scale: f32,       // of the results
 }
 
 const BIAS = 1u;
-const ADD = 2u;       // to what y holds
+const ADD = 2u;       // adds to y
 const SAMPLED = 4u;   // rows of x and y are samples
-// x is not normalised yet: squares[t, parts] add up to its squares, and the sums are divided by its RMS.
+// x is not normalized yet: the sum of squares[t, parts] is its sum of squares, and results are divided by its RMS.
 const NORM_IN = 8u;
-// Beside y, the next norm's input is prepared: scaled = y * gain, and the squares of y in parts.
+// Also writes the input of the next norm: scaled = y * gain, and partial sums of squares of y.
 const NORM_OUT = 16u;
-// W holds rows of gate and then as many of up: y[t, n] = silu(gate) * up. Rows run in such pairs.
+// W contains the rows of gate, then those of up: y[t, n] = silu(gate) * up. Rows are processed in pairs.
 const GATED = 32u;
-const GELU_TANH = 64u; // with GATED: GELU by tanh in place of silu
+const GELU_TANH = 64u; // with GATED: GELU (tanh approximation) instead of silu
 
 @group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> scales: array<u32>;
@@ -51,7 +51,7 @@ fn matmul_tokens() -> u32 {
   return select(step.tokens, step.samples, has(SAMPLED));
 }
 
-// 1 where rows of W run in pairs, else 0.
+// 1 if rows of W are processed in pairs, else 0.
 fn pairing() -> u32 {
   return select(0u, 1u, has(GATED));
 }
@@ -61,7 +61,7 @@ fn out_rows() -> u32 {
   return select(params.rows, params.half, has(GATED));
 }
 
-// The r-th row of W of a thread or workgroup whose rows of y begin at `first` and lie `stride` apart; clamped to W.
+// The r-th row of W of a thread or workgroup whose rows of y begin at `first` with the given stride; clamped to W.
 fn row_of(first: u32, r: u32, stride: u32) -> u32 {
   let pair = pairing();
   return min(first + (r >> pair) * stride, out_rows() - 1u) + (r & pair) * params.half;
@@ -75,7 +75,7 @@ fn activate(gate: f32) -> f32 {
   return gate / (1.0 + exp(-curve));
 }
 
-// Returns what y holds then.
+// Returns the new value of y.
 fn write_result(token: u32, row: u32, result: f32) -> f32 {
   let at = token * params.out_stride + params.out_offset + row;
   var value = result;

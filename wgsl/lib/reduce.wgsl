@@ -1,5 +1,5 @@
-// Sum and maximum over a workgroup; every invocation must call them, in uniform control flow.
-// With one subgroup a workgroup neither memory nor barrier is needed.
+// Sum and maximum over a workgroup. All invocations must call them, in uniform control flow.
+// With one subgroup per workgroup, neither memory nor barriers are needed.
 //#if SUBGROUPS
 fn workgroup_sum(value: f32, local: u32) -> f32 {
   return subgroupAdd(value);

@@ -1,11 +1,11 @@
-// Where the rules of a sample cut a row of logits off, of a kernel with `logits` and `params`. Every thread of the workgroup
-// must call, in uniform control flow.
-const MASS_ONE = 1073741824.0; // 2^30: the whole mass in fixed point
+// Cutoffs of the sampling rules in a row of logits, for kernels with `logits` and `params`. All threads of the workgroup
+// must call it, in uniform control flow.
+const MASS_ONE = 1073741824.0; // 2^30: the total mass in fixed point
 
 var<workgroup> bins: array<atomic<u32>, 256>;
-var<workgroup> chosen: vec2<u32>; // bin, what is still wanted below it
+var<workgroup> chosen: vec2<u32>; // bin, and the remaining amount below it
 
-// One radix step: in the bins of key bits [shift, shift + 8), from the top, the bin where `wanted` is reached.
+// One radix step: of the bins of key bits [shift, shift + 8), from the top, the bin in which `wanted` is reached.
 fn pick_bin(local: u32, wanted: u32) -> vec2<u32> {
   workgroupBarrier();
   if (local == 0u) {
@@ -32,12 +32,12 @@ fn clear_bins(local: u32) {
   workgroupBarrier();
 }
 
-// The least key (see order_key) of the tokens that top_k and top_p keep at a temperature above 0.
+// The smallest key (see order_key) of the tokens that top_k and top_p keep at a temperature above 0.
 fn cut_of(sample: Sample, row: u32, local: u32, top: f32) -> u32 {
   let per_degree = 1.0 / sample.temperature;
   var cut = 0u;
 
-  // First the top_k greatest, then the fewest of them whose mass reaches top_p.
+  // First the top_k largest, then the fewest of them whose mass reaches top_p.
   for (var rule = 0u; rule < params.rules; rule++) {
     let by_mass = rule == 1u;
     let idle = select(sample.top_k == 0u || sample.top_k >= params.vocabulary, sample.top_p >= 1.0, by_mass);

@@ -1,12 +1,12 @@
-// What one step of the scheduler works on; the host writes it once a step.
+// Dims of one step of the scheduler, written by the host for each step.
 struct Step {
   tokens: u32,   // rows of the hidden state
-  samples: u32,  // rows whose logits are wanted
+  samples: u32,  // rows whose logits are needed
   tiles: u32,    // tiles of one token
-  splits: u32,   // parts of the context that attention reads apart
+  splits: u32,   // parts into which attention splits the context
 }
 
-// token: x id (FEEDBACK: the one last sampled for the slot), y position, z slot, w SINGLE for a tile of its own
+// token: x id (FEEDBACK: the token last sampled for the slot), y position, z slot, w SINGLE if it has a tile of its own
 // tile:  x first token, y tokens, z slot, w position of the first token
 const FEEDBACK = 0xffffffffu;
 const SINGLE = 1u;

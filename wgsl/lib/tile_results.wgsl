@@ -1,8 +1,8 @@
-// What becomes of the 4 x 4 sums that each of GROUPS x GROUPS threads of a tile holds.
-// The kernel gives THREADS words of workgroup memory for sums of squares: keep_square, kept_square.
-const SHARE = THREADS / TILE; // threads a token
+// Processing of the 4 x 4 sums of each of the GROUPS x GROUPS threads of a tile.
+// The kernel provides THREADS words of workgroup memory for sums of squares: keep_square, kept_square.
+const SHARE = THREADS / TILE; // threads for each token
 
-// Several threads a token add up its parts; afterwards everybody may ask for inverse_of.
+// Several threads sum the parts of each token; after this, every thread can call inverse_of.
 fn gather_squares(token0: u32, local: u32) {
   let tokens = matmul_tokens();
   var squared = 0.0;
@@ -23,7 +23,7 @@ fn inverse_of(token: u32) -> f32 {
   return inverse_rms(total);
 }
 
-// sum: [token] of four rows. Parts of squares are those of 4 rows.
+// sum: [token] of four rows. Each partial sum of squares covers 4 rows.
 fn finish_tile(sums: array<vec4<f32>, 4>, row0: u32, token0: u32, local: u32) {
   let pair = pairing();
   let tokens = matmul_tokens();
@@ -31,7 +31,7 @@ fn finish_tile(sums: array<vec4<f32>, 4>, row0: u32, token0: u32, local: u32) {
   let mine_token = local / GROUPS;
   var sum = sums;
   //#if F16
-  // Rows were normalised before they were rounded: f16 cannot hold what some models have before their norms.
+  // Rows were normalized before rounding: values before the norms can exceed f16 in some models.
   //#else
   if (has(NORM_IN)) {
     gather_squares(token0, local);

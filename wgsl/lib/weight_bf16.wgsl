@@ -1,4 +1,4 @@
-// BF16, 32 weights a block: 16 words of two bfloat16 (the upper half of an f32); no scale.
+// BF16, 32 weights per block: 16 words of two bfloat16 (the upper half of an f32); no scale.
 struct Block { a: vec4<u32>, b: vec4<u32>, c: vec4<u32>, d: vec4<u32> }
 
 fn load_block(index: u32) -> Block {
@@ -19,7 +19,7 @@ fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
 
-// The same four columns without the rest of the block, after the scale.
+// The same four columns, without decoding the rest of the block, after the scale.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   let four = quants[index * 4u + (j >> 1u)];
   let low = four[(j & 1u) * 2u];

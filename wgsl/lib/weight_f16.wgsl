@@ -1,4 +1,4 @@
-// F16, 32 weights a block: 16 words of two halves; no scale.
+// F16, 32 weights per block: 16 words of two f16; no scale.
 struct Block { a: vec4<u32>, b: vec4<u32>, c: vec4<u32>, d: vec4<u32> }
 
 fn load_block(index: u32) -> Block {
@@ -17,7 +17,7 @@ fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
 
-// The same four columns without the rest of the block, after the scale.
+// The same four columns, without decoding the rest of the block, after the scale.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   let four = quants[index * 4u + (j >> 1u)];
   let at = (j & 1u) * 2u;

@@ -1,4 +1,4 @@
-// F32, 32 weights a block: 32 words; no scale.
+// F32, 32 weights per block: 32 words; no scale.
 struct Block { q: array<vec4<f32>, 8> }
 
 fn load_block(index: u32) -> Block {
@@ -19,7 +19,7 @@ fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
 
-// The same four columns without the rest of the block, after the scale.
+// The same four columns, without decoding the rest of the block, after the scale.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return bitcast<vec4<f32>>(quants[index * 8u + j]);
 }

@@ -1,5 +1,5 @@
-// IQ4_NL, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31), places in a list; scales apart, two f16
-// a word.
+// IQ4_NL, 32 weights per block: 4 words of nibbles (low: columns 0-15, high: 16-31), indices in a table; separate scales, two f16
+// in each word.
 struct Block { a: vec4<u32> }
 
 //#include "lib/iq4_quad.wgsl"
@@ -17,7 +17,7 @@ fn block_scale(index: u32) -> f32 {
   return unpack2x16float(scales[index >> 1u])[index & 1u];
 }
 
-// The same four columns without the rest of the block, after the scale.
+// The same four columns, without decoding the rest of the block, after the scale.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return quad_of(quants[index][j & 3u], j) * block_scale(index);
 }

@@ -1,5 +1,5 @@
-// IQ4_XS, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31), places in a list. Apart, three words
-// for eight blocks: an f16 scale, then a signed byte a block that multiplies it.
+// IQ4_XS, 32 weights per block: 4 words of nibbles (low: columns 0-15, high: 16-31), indices in a table. Separate: three words
+// for eight blocks: an f16 scale, then a signed byte for each block that multiplies it.
 struct Block { a: vec4<u32> }
 
 //#include "lib/iq4_quad.wgsl"
@@ -19,7 +19,7 @@ fn block_scale(index: u32) -> f32 {
   return unpack2x16float(scales[at]).x * f32(factor);
 }
 
-// The same four columns without the rest of the block, after the scale.
+// The same four columns, without decoding the rest of the block, after the scale.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return quad_of(quants[index][j & 3u], j) * block_scale(index);
 }

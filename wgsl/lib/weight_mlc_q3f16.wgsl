@@ -1,6 +1,6 @@
-// MLC_Q3F16, 32 weights a block: 2 words of the two low bits (columns 4j + k from bit 8k + 2j on, in the first word 0-15,
-// in the second 16-31), two blocks a vec4. Apart, 7 words for every five blocks of a row: four f16 scales of 40 columns
-// each, then a word a block of third bits (bit 8k + j: column 4j + k).
+// MLC_Q3F16, 32 weights per block: 2 words of the two low bits (columns 4j + k from bit 8k + 2j on, in the first word 0-15,
+// in the second 16-31), two blocks in each vec4. Separate: 7 words for every five blocks of a row: four f16 scales of 40 columns
+// each, then a word for each block of third bits (bit 8k + j: column 4j + k).
 // scale: of the quads before `turn`, and from there on.
 struct Block { a: vec2<u32>, high: u32, turn: u32, scale: vec2<f32> }
 
@@ -18,7 +18,7 @@ fn load_block(index: u32) -> Block {
   return Block(codes, scales[at + 2u + n], 2u * n, vec2(first, second));
 }
 
-// Columns 4j .. 4j+3 of a block; a block may have two scales, so none is left for later.
+// Columns 4j .. 4j+3 of a block; a block can have two scales, so they are applied here.
 fn block_quad(block: Block, j: u32) -> vec4<f32> {
   let low = (block.a[j >> 2u] >> ((j & 3u) * 2u)) & 0x03030303u;
   let codes = low | (((block.high >> j) & 0x01010101u) << 2u);
@@ -31,7 +31,7 @@ fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
 
-// The same four columns alone; a block is little more.
+// The same four columns; decoding the whole block costs little more.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return block_quad(load_block(index), j);
 }

@@ -1,4 +1,4 @@
-// MLC_Q4F32, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31); scales apart, an f32 each.
+// MLC_Q4F32, 32 weights per block: 4 words of nibbles (low: columns 0-15, high: 16-31); separate scales, one f32 each.
 struct Block { a: vec4<u32> }
 
 fn load_block(index: u32) -> Block {
@@ -19,7 +19,7 @@ fn block_scale(index: u32) -> f32 {
   return bitcast<f32>(scales[index]);
 }
 
-// The same four columns without the rest of the block, after the scale.
+// The same four columns, without decoding the rest of the block, after the scale.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return quad_of(quants[index][j & 3u], j) * block_scale(index);
 }

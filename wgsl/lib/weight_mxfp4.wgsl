@@ -1,9 +1,9 @@
-// MXFP4, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31); scales apart, the exponents of four blocks
-// a word. A nibble is a sign, two bits of exponent and one of fraction.
+// MXFP4, 32 weights per block: 4 words of nibbles (low: columns 0-15, high: 16-31); separate scales, the exponents of four blocks
+// in each word. A nibble is a sign, two bits of exponent and one of fraction.
 struct Block { a: vec4<u32> }
 
-// Twice the nibbles' numbers: 0, 1, 2, 3, 4, 6, 8, 12 and the same below zero, where the eighth bit is. No halves made of
-// these bits, though that would be faster: a half for 1/2 is subnormal, which a GPU may take for zero.
+// Twice the values of the nibbles: 0, 1, 2, 3, 4, 6, 8, 12, negative if the highest bit is set. Building f16 from these
+// bits would be faster, but the f16 for 1/2 is subnormal, which a GPU may flush to zero.
 fn quad_of(word: u32, j: u32) -> vec4<f32> {
   let nibbles = (word >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
   let down = unpack4xU8((nibbles & 0x07070707u) << 2u);
@@ -21,13 +21,13 @@ fn block_quad(block: Block, j: u32) -> vec4<f32> {
   return quad_of(block.a[j & 3u], j);
 }
 
-// Half of 2^(exponent - 127); the two least are subnormal.
+// Half of 2^(exponent - 127); the two smallest are subnormal.
 fn block_scale(index: u32) -> f32 {
   let exponent = (scales[index >> 2u] >> ((index & 3u) * 8u)) & 0xffu;
   return bitcast<f32>(select((exponent - 1u) << 23u, 0x00200000u << exponent, exponent < 2u));
 }
 
-// The same four columns without the rest of the block, after the scale.
+// The same four columns, without decoding the rest of the block, after the scale.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return quad_of(quants[index][j & 3u], j) * block_scale(index);
 }

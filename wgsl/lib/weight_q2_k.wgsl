@@ -1,6 +1,6 @@
-// Q2_K, 32 weights a block: 2 words of 2-bit codes (columns 4j + k from bit 8k + 2j on, in the first word 0-15, in the
-// second 16-31), two blocks a vec4. Apart, five words for eight blocks: f16 scale and minimum, then a byte for every 16
-// columns, whose low half multiplies the scale and whose high half the minimum.
+// Q2_K, 32 weights per block: 2 words of 2-bit codes (columns 4j + k from bit 8k + 2j on, in the first word 0-15, in the
+// second 16-31), two blocks in each vec4. Separate: five words for eight blocks: f16 scale and minimum, then a byte for every 16
+// columns, whose low nibble multiplies the scale and whose high nibble the minimum.
 struct Block { a: vec2<u32>, scale: vec2<f32>, minimum: vec2<f32> }
 
 fn codes_of(index: u32) -> vec2<u32> {
@@ -15,7 +15,7 @@ fn load_block(index: u32) -> Block {
   return Block(codes_of(index), range.x * vec2<f32>(pairs & vec2(15u)), range.y * vec2<f32>(pairs >> vec2(4u)));
 }
 
-// Columns 4j .. 4j+3 of a block; minima leave no scale for later.
+// Columns 4j .. 4j+3 of a block; with the minima applied, no scale remains.
 fn block_quad(block: Block, j: u32) -> vec4<f32> {
   let codes = (block.a[j >> 2u] >> ((j & 3u) * 2u)) & 0x03030303u;
   return fma(vec4<f32>(unpack4xU8(codes)), vec4(block.scale[j >> 2u]), vec4(-block.minimum[j >> 2u]));
@@ -25,7 +25,7 @@ fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
 
-// The same four columns alone; a block is little more.
+// The same four columns; decoding the whole block costs little more.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return block_quad(load_block(index), j);
 }

@@ -1,6 +1,6 @@
-// Q3_K, 32 weights a block: 2 words of the two low bits (columns 4j + k from bit 8k + 2j on, in the first word 0-15, in
-// the second 16-31), two blocks a vec4. Apart, 13 words for eight blocks: an f16 scale; a signed byte for every 16 columns
-// that multiplies it; a word a block of third bits (bit 8k + j: column 4j + k).
+// Q3_K, 32 weights per block: 2 words of the two low bits (columns 4j + k from bit 8k + 2j on, in the first word 0-15, in
+// the second 16-31), two blocks in each vec4. Separate: 13 words for eight blocks: an f16 scale; a signed byte for every 16 columns
+// that multiplies it; a word for each block of third bits (bit 8k + j: column 4j + k).
 struct Block { a: vec2<u32>, high: u32, scale: vec2<f32> }
 
 fn load_block(index: u32) -> Block {
@@ -11,7 +11,7 @@ fn load_block(index: u32) -> Block {
   return Block(select(two.xy, two.zw, (index & 1u) != 0u), scales[at + 5u + (index & 7u)], scale);
 }
 
-// Columns 4j .. 4j+3 of a block; a block has two scales, so none is left for later.
+// Columns 4j .. 4j+3 of a block; a block has two scales, so they are applied here.
 fn block_quad(block: Block, j: u32) -> vec4<f32> {
   let low = (block.a[j >> 2u] >> ((j & 3u) * 2u)) & 0x03030303u;
   let codes = low | (((block.high >> j) & 0x01010101u) << 2u);
@@ -24,7 +24,7 @@ fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
 
-// The same four columns alone; a block is little more.
+// The same four columns; decoding the whole block costs little more.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return block_quad(load_block(index), j);
 }

@@ -1,4 +1,4 @@
-// Q4_0, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31); scales apart, two f16 a word.
+// Q4_0, 32 weights per block: 4 words of nibbles (low: columns 0-15, high: 16-31); separate scales, two f16 in each word.
 struct Block { a: vec4<u32> }
 
 fn load_block(index: u32) -> Block {
@@ -15,13 +15,13 @@ fn block_scale(index: u32) -> f32 {
   return unpack2x16float(scales[index >> 1u])[index & 1u];
 }
 
-// The same four columns without the rest of the block, after the scale.
+// The same four columns, without decoding the rest of the block, after the scale.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   let nibbles = (quants[index][j & 3u] >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
   return vec4<f32>(vec4<i32>(unpack4xU8(nibbles)) - 8) * block_scale(index);
 }
 
-// The same four columns as bytes, before the scale. Nibble - 8 in each byte, without a borrow between them.
+// The same four columns as packed bytes, before the scale. Nibble - 8 in each byte, without borrows between bytes.
 fn load_bytes(index: u32, j: u32) -> u32 {
   let nibbles = (quants[index][j & 3u] >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
   return ((nibbles | 0x80808080u) - 0x08080808u) ^ 0x80808080u;

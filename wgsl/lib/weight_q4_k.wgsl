@@ -1,8 +1,8 @@
-// Q4_K, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31). Apart, five words for eight blocks: f16
-// scale and minimum, then 16 bits a block, a byte that multiplies either.
+// Q4_K, 32 weights per block: 4 words of nibbles (low: columns 0-15, high: 16-31). Separate: five words for eight blocks: f16
+// scale and minimum, then two bytes for each block that multiply them.
 struct Block { a: vec4<u32>, range: vec2<f32> }
 
-// What a block's codes are multiplied by, and what is added then.
+// Factor of a block's codes, and the term that is added.
 fn range_of(index: u32) -> vec2<f32> {
   let at = (index >> 3u) * 5u;
   let pair = scales[at + 1u + ((index & 7u) >> 1u)] >> ((index & 1u) * 16u);
@@ -18,7 +18,7 @@ fn quad_of(word: u32, j: u32, range: vec2<f32>) -> vec4<f32> {
   return fma(vec4<f32>(unpack4xU8(nibbles)), vec4(range.x), vec4(range.y));
 }
 
-// Columns 4j .. 4j+3 of a block; the minimum leaves no scale for later.
+// Columns 4j .. 4j+3 of a block; with the minimum applied, no scale remains.
 fn block_quad(block: Block, j: u32) -> vec4<f32> {
   return quad_of(block.a[j & 3u], j, block.range);
 }
@@ -27,7 +27,7 @@ fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
 
-// The same four columns without the rest of the block.
+// The same four columns, without decoding the rest of the block.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return quad_of(quants[index][j & 3u], j, range_of(index));
 }

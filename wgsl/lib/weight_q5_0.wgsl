@@ -1,4 +1,4 @@
-// Q5_0, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31). Apart, three words for two blocks: the
+// Q5_0, 32 weights per block: 4 words of nibbles (low: columns 0-15, high: 16-31). Separate: three words for two blocks: the
 // fifth bits of either (bit 8k + j: column 4j + k), and both f16 scales.
 struct Block { a: vec4<u32>, high: u32 }
 
@@ -24,7 +24,7 @@ fn block_scale(index: u32) -> f32 {
   return unpack2x16float(scales[(index >> 1u) * 3u + 2u])[index & 1u];
 }
 
-// The same four columns without the rest of the block, after the scale.
+// The same four columns, without decoding the rest of the block, after the scale.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return quad_of(quants[index][j & 3u], high_bits(index), j) * block_scale(index);
 }

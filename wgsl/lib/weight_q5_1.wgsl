@@ -1,4 +1,4 @@
-// Q5_1, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31). Apart, a word of fifth bits
+// Q5_1, 32 weights per block: 4 words of nibbles (low: columns 0-15, high: 16-31). Separate: a word of fifth bits
 // (bit 8k + j: column 4j + k) and one of f16 scale and minimum.
 struct Block { a: vec4<u32>, high: u32, range: vec2<f32> }
 
@@ -12,7 +12,7 @@ fn quad_of(word: u32, high: u32, j: u32, range: vec2<f32>) -> vec4<f32> {
   return fma(vec4<f32>(unpack4xU8(codes)), vec4(range.x), vec4(range.y));
 }
 
-// Columns 4j .. 4j+3 of a block; the minimum leaves no scale for later.
+// Columns 4j .. 4j+3 of a block; with the minimum applied, no scale remains.
 fn block_quad(block: Block, j: u32) -> vec4<f32> {
   return quad_of(block.a[j & 3u], block.high, j, block.range);
 }
@@ -21,7 +21,7 @@ fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
 
-// The same four columns without the rest of the block.
+// The same four columns, without decoding the rest of the block.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   let range = unpack2x16float(scales[2u * index + 1u]);
   return quad_of(quants[index][j & 3u], scales[2u * index], j, range);

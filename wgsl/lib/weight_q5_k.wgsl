@@ -1,9 +1,9 @@
-// Q5_K, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31). Apart, 13 words for eight blocks: f16
-// scale and minimum; 16 bits a block, a byte that multiplies either; a word a block of fifth bits (bit 8k + j: column
+// Q5_K, 32 weights per block: 4 words of nibbles (low: columns 0-15, high: 16-31). Separate: 13 words for eight blocks: f16
+// scale and minimum; two bytes for each block that multiply them; a word for each block of fifth bits (bit 8k + j: column
 // 4j + k).
 struct Block { a: vec4<u32>, high: u32, range: vec2<f32> }
 
-// What a block's codes are multiplied by, and what is added then.
+// Factor of a block's codes, and the term that is added.
 fn range_of(index: u32) -> vec2<f32> {
   let at = (index >> 3u) * 13u;
   let pair = scales[at + 1u + ((index & 7u) >> 1u)] >> ((index & 1u) * 16u);
@@ -24,7 +24,7 @@ fn quad_of(word: u32, high: u32, j: u32, range: vec2<f32>) -> vec4<f32> {
   return fma(vec4<f32>(unpack4xU8(codes)), vec4(range.x), vec4(range.y));
 }
 
-// Columns 4j .. 4j+3 of a block; the minimum leaves no scale for later.
+// Columns 4j .. 4j+3 of a block; with the minimum applied, no scale remains.
 fn block_quad(block: Block, j: u32) -> vec4<f32> {
   return quad_of(block.a[j & 3u], block.high, j, block.range);
 }
@@ -33,7 +33,7 @@ fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
 
-// The same four columns without the rest of the block.
+// The same four columns, without decoding the rest of the block.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return quad_of(quants[index][j & 3u], high_bits(index), j, range_of(index));
 }

@@ -1,5 +1,5 @@
-// Q6_K, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31). Apart, 21 words for eight blocks: an f16
-// scale; a signed byte for every 16 columns that multiplies it; two words a block of upper bits (two bits each: columns
+// Q6_K, 32 weights per block: 4 words of nibbles (low: columns 0-15, high: 16-31). Separate: 21 words for eight blocks: an f16
+// scale; a signed byte for every 16 columns that multiplies it; two words for each block of upper bits (two bits each: columns
 // 4j + k from bit 8k + 2j on, in the first word 0-15, in the second 16-31).
 struct Block { a: vec4<u32>, high: vec2<u32>, scale: vec2<f32> }
 
@@ -25,7 +25,7 @@ fn quad_of(word: u32, high: u32, j: u32, scale: f32) -> vec4<f32> {
   return fma(vec4<f32>(unpack4xU8(nibbles | (upper << 4u))), vec4(scale), vec4(-32.0 * scale));
 }
 
-// Columns 4j .. 4j+3 of a block; a block has two scales, so none is left for later.
+// Columns 4j .. 4j+3 of a block; a block has two scales, so they are applied here.
 fn block_quad(block: Block, j: u32) -> vec4<f32> {
   return quad_of(block.a[j & 3u], block.high[j >> 2u], j, block.scale[j >> 2u]);
 }
@@ -34,7 +34,7 @@ fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
 
-// The same four columns without the rest of the block.
+// The same four columns, without decoding the rest of the block.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return quad_of(quants[index][j & 3u], scales[high_at(index) + (j >> 2u)], j, scales_of(index)[j >> 2u]);
 }

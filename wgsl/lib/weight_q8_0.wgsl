@@ -1,4 +1,4 @@
-// Q8_0, 32 weights a block: 8 words of int8 in column order; scales apart, two f16 a word.
+// Q8_0, 32 weights per block: 8 words of int8 in column order; separate scales, two f16 in each word.
 struct Block { a: vec4<u32>, b: vec4<u32> }
 
 fn load_block(index: u32) -> Block {
@@ -15,12 +15,12 @@ fn block_scale(index: u32) -> f32 {
   return unpack2x16float(scales[index >> 1u])[index & 1u];
 }
 
-// The same four columns without the rest of the block, after the scale.
+// The same four columns, without decoding the rest of the block, after the scale.
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return vec4<f32>(unpack4xI8(quants[index * 2u + (j >> 2u)][j & 3u])) * block_scale(index);
 }
 
-// The same four columns as bytes, before the scale.
+// The same four columns as packed bytes, before the scale.
 fn load_bytes(index: u32, j: u32) -> u32 {
   return quants[index * 2u + (j >> 2u)][j & 3u];
 }

@@ -1,6 +1,6 @@
 /**
- * Blocks of 32 elements under one scale d (f16 unless said otherwise). Nibbles: 16 bytes, low ones elements 0..15, high
- * ones 16..31. High bits: a little-endian u32, bit i that of element i.
+ * Blocks of 32 elements with one scale d (f16 unless noted). Nibbles: 16 bytes, with elements 0..15 in the low nibbles
+ * and 16..31 in the high ones. High bits: a little-endian u32 with bit i for element i.
  */
 import { type Codec, eachNibble, f16At } from './codec.ts';
 

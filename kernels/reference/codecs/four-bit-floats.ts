@@ -1,12 +1,11 @@
 /**
- * Nibbles that stand for numbers at unlike distances. Of every 16 bytes the low nibbles are elements 0..15 and the high
- * ones 16..31.
+ * 4-bit codes of non-uniform values. In every 16 bytes, the low nibbles are elements 0..15 and the high nibbles 16..31.
  */
 import { type Codec, eachNibble, f16At } from './codec.ts';
 
 const { fround } = Math;
 
-/** Of both IQ4 types. */
+/** Code values of both IQ4 types. */
 const iq4Numbers = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113] as const;
 
 /** f16 d, nibbles; value d * number. */
@@ -20,8 +19,9 @@ export const iq4NL: Codec = {
 };
 
 /**
- * f16 d; eight scales of 6 bits (32 too much), one for 32 elements: the upper two bits of all in a u16, the first's
- * lowest, then the lower four two a byte, the first's in the low half; 128 bytes of nibbles. Value d * scale * number.
+ * f16 d; eight 6-bit scales (offset 32), one for each 32 elements: a u16 with the upper two bits of each, the first in
+ * the lowest bits, then 4 bytes with the lower four bits of two scales each, the first in the low nibble; 128 bytes of
+ * nibbles. Value d * scale * number.
  */
 export const iq4XS: Codec = {
   blockElements: 256,
@@ -37,16 +37,16 @@ export const iq4XS: Codec = {
   },
 };
 
-/** A sign, two bits of exponent (bias 1), one of fraction. */
+/** Decodes E2M1: sign, two exponent bits (bias 1), one fraction bit. */
 function e2m1(nibble: number): number {
   const exponent = (nibble >> 1) & 3;
   const fraction = (nibble & 1) / 2;
   const size = exponent === 0 ? fraction : (1 + fraction) * 2 ** (exponent - 1);
-  // Not below zero: as ggml has it, there is one zero.
+  // Code 8 is +0, as in ggml.
   return nibble > 8 ? -size : size;
 }
 
-/** An exponent e without a sign (OCP's E8M0), nibbles; value 2^(e - 127) * number. 255 stands for no number, but is read on. */
+/** Unsigned exponent e (OCP E8M0), nibbles; value 2^(e - 127) * number. The NaN code 255 is not treated specially. */
 export const mxfp4: Codec = {
   blockElements: 32,
   blockBytes: 17,

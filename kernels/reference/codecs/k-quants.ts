@@ -1,17 +1,20 @@
 /**
- * ggml's K types: superblocks of 256 elements. Sub-blocks have scales of their own (and minima), small integers under
- * the superblock's f16 d (and dmin). Where 2-bit or 4-bit quants of several sub-blocks share bytes, those of element i of
- * each are in byte i.
+ * ggml's K types: superblocks of 256 elements. Sub-blocks have integer scales (and minima), which are multiplied by the
+ * f16 d (and dmin) of the superblock. If 2-bit or 4-bit quants of several sub-blocks share bytes, byte i contains the
+ * quants of element i of each.
  */
 import { type Codec, f16At } from './codec.ts';
 
 const { fround } = Math;
 
-/** 2-bit quants: 32 bytes an half of the superblock; element e of sub-block s (of 32) is 2 s bits up in byte e. */
+/**
+ * 2-bit quants: 32 bytes for each half of the superblock; element e of sub-block s (32 elements) is at bit 2 s of byte
+ * e.
+ */
 const twoBits = (bytes: DataView, at: number, i: number): number =>
   (bytes.getUint8(at + 32 * (i >> 7) + (i & 31)) >> (2 * ((i >> 5) & 3))) & 3;
 
-/** Nibbles of Q4_K and Q5_K: 32 bytes hold 64 elements, the first 32 in the low halves. */
+/** Nibbles of Q4_K and Q5_K: 32 bytes contain 64 elements, the first 32 in the low nibbles. */
 const nibble = (bytes: DataView, at: number, i: number): number =>
   (bytes.getUint8(at + 32 * (i >> 6) + (i & 31)) >> (i & 32 ? 4 : 0)) & 15;
 
@@ -19,14 +22,14 @@ const nibble = (bytes: DataView, at: number, i: number): number =>
 const bitPlane = (bytes: DataView, at: number, i: number): number =>
   (bytes.getUint8(at + (i & 31)) >> (i >> 5)) & 1;
 
-/** 6-bit scale and minimum of sub-block s (0..7) of the 12 bytes of Q4_K and Q5_K. */
+/** 6-bit scale and minimum of sub-block s (0..7), from the 12 scale bytes of Q4_K and Q5_K. */
 function scaleAndMinimum(bytes: DataView, at: number, s: number): [scale: number, minimum: number] {
   const byte = (n: number) => bytes.getUint8(at + n);
   if (s < 4) return [byte(s) & 63, byte(s + 4) & 63];
   return [(byte(s + 4) & 15) | ((byte(s - 4) >> 6) << 4), (byte(s + 4) >> 4) | ((byte(s) >> 6) << 4)];
 }
 
-/** 16 bytes of scale (low nibble) and minimum a sub-block of 16, 64 bytes of 2-bit q, d, dmin. */
+/** 16 bytes with scale (low nibble) and minimum of each sub-block of 16, 64 bytes of 2-bit q, d, dmin. */
 export const q2K: Codec = {
   blockElements: 256,
   blockBytes: 84,
@@ -41,7 +44,7 @@ export const q2K: Codec = {
   },
 };
 
-/** 32 bytes of high bits, 64 of 2-bit q, 12 of sixteen 6-bit scales (32 too much) a sub-block of 16, d. */
+/** 32 bytes of high bits, 64 of 2-bit q, 12 with the 6-bit scales (offset 32) of sixteen sub-blocks of 16, d. */
 export const q3K: Codec = {
   blockElements: 256,
   blockBytes: 110,
@@ -71,7 +74,7 @@ export const q4K: Codec = {
   },
 };
 
-/** As Q4_K, with 32 bytes of high bits before the nibbles. */
+/** Like Q4_K, with 32 bytes of high bits before the nibbles. */
 export const q5K: Codec = {
   blockElements: 256,
   blockBytes: 176,
@@ -86,14 +89,16 @@ export const q5K: Codec = {
   },
 };
 
-/** 128 bytes of low nibbles, 64 of two high bits, 16 x int8 scale a sub-block of 16, d; value d * scale * (q - 32). */
+/**
+ * 128 bytes of low nibbles, 64 of 2-bit high parts, 16 int8 scales of sub-blocks of 16, d; value d * scale * (q - 32).
+ */
 export const q6K: Codec = {
   blockElements: 256,
   blockBytes: 210,
   decode(bytes, at, out) {
     const d = f16At(bytes, at + 208);
     for (let i = 0; i < 256; i++) {
-      // 64 bytes of nibbles a half: low ones are its first 64 elements.
+      // 64 bytes of nibbles for each half: the low nibbles are its first 64 elements.
       const low = (bytes.getUint8(at + 64 * (i >> 7) + (i & 63)) >> (i & 64 ? 4 : 0)) & 15;
       const q = low | (twoBits(bytes, at + 128, i) << 4);
       out[i] = fround(d * bytes.getInt8(at + 192 + (i >> 4))) * (q - 32);

@@ -20,7 +20,7 @@ export const parts: Run = async ({ client, print, look }) => {
 export const bind: Run = async ({ client, words: [kernel = '', ...globs], flags: { span }, print, look }) => {
   if (globs.length > 0 === (span !== undefined))
     throw new UsageError([
-      'bind takes KERNEL and either globs of components or --span ID, for example: bind my_norm "layers.*.attn.norm"',
+      'bind needs KERNEL and either component globs or --span ID, for example: bind my_norm "layers.*.attn.norm"',
     ]);
   const outcome = await client.bind({ kernel, ...(span === undefined ? { components: globs } : { span }) });
   print({ kernel, ...outcome }, () => [
@@ -40,7 +40,7 @@ export const unbind: Run = async ({ client, print }) => {
 
 /** `layers.*.attn.norm (6 components)` */
 export function boundText(components: readonly string[] | undefined): string {
-  if (components === undefined) return 'what was asked';
+  if (components === undefined) return 'the requested components';
   const groups = groupByLayer(
     components.map((id) => ({ id })),
     () => '',

@@ -7,10 +7,11 @@ import { count } from '../figures.ts';
 import { UsageError } from '../../config/options.ts';
 import { whileWaiting } from '../waiting.ts';
 
-/** All files are read before the first is sent, so that a wrong name costs no wait. */
+/** Reads all files before sending the first, so that a wrong file name is reported at once. */
 export const check: Run = async ({ client, words: files, flags, print, look, world }) => {
   const given = readKernelFlags(flags);
-  if (given.name !== undefined && files.length > 1) throw new UsageError(['--name fits one file only']);
+  if (given.name !== undefined && files.length > 1)
+    throw new UsageError(['--name can be used with one file only']);
   const loaded: { file: string; kernels: Awaited<ReturnType<typeof loadKernels>>['kernels'] }[] = [];
   const unreadable: string[] = [];
   for (const file of files) {
@@ -25,9 +26,7 @@ export const check: Run = async ({ client, words: files, flags, print, look, wor
   const outcomes: GateOutcome[] = [];
   for (const { file, kernels } of loaded)
     for (const kernel of kernels)
-      outcomes.push(
-        await whileWaiting(world, `${kernel.label} is in the gate`, gateKernel(client, file, kernel)),
-      );
+      outcomes.push(await whileWaiting(world, `checking ${kernel.label}`, gateKernel(client, file, kernel)));
   const accepted = outcomes.filter((outcome) => outcome.accepted).length;
   print({ ok: accepted === outcomes.length, kernels: outcomes.map(outcomeDocument) }, () => [
     ...outcomes.flatMap((outcome, index) => [...(index > 0 ? [''] : []), ...outcomeLines(outcome, look)]),
@@ -36,7 +35,7 @@ export const check: Run = async ({ client, words: files, flags, print, look, wor
   return accepted === outcomes.length ? exitCodes.fine : exitCodes.failed;
 };
 
-/** What `--json` says about one kernel. */
+/** `--json` document of one kernel. */
 export const outcomeDocument = ({ file, kernel, op, accepted, findings, report }: GateOutcome) => ({
   file,
   kernel,

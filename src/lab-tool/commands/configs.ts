@@ -19,7 +19,7 @@ export const save: Run = async ({ client, words: [name = ''], print }) => {
   return exitCodes.fine;
 };
 
-/** The file's contents are sent, not its path: the host may be on another machine. */
+/** Sends the contents of the file instead of its path, because the host may be on another machine. */
 export const validate: Run = async ({ client, words: [word = ''], print, look }) => {
   const report = await client.validate(await readSaved(client, word));
   const { paint } = look;
@@ -56,7 +56,7 @@ export const diff: Run = async ({ client, words: [a = '', b = ''], print, look }
   } else {
     const kind = (value: unknown) => (isConfig(value) ? 'a config' : isBench(value) ? 'a bench' : 'neither');
     throw new UsageError([
-      `diff compares two configs, or two results of bench --json; ${a} is ${kind(before)}, ${b} is ${kind(after)}`,
+      `diff needs two configs or two results of bench --json; ${a} is ${kind(before)}, ${b} is ${kind(after)}`,
     ]);
   }
   return exitCodes.fine;

@@ -21,11 +21,11 @@ export const parity: Run = async ({ client, flags, print, look, world }) => {
       ...(seed === undefined ? {} : { seed }),
     });
     print(now, () => [
-      `kernels are compared in mode ${now.mode}, tolerances times ${now.tolerance_scale ?? 1}, ${now.seed === undefined ? 'fresh inputs each time' : `inputs of seed ${now.seed}`}`,
+      `parity mode ${now.mode}, tolerance scale ${now.tolerance_scale ?? 1}, ${now.seed === undefined ? 'random seed' : `seed ${now.seed}`}`,
     ]);
     return exitCodes.fine;
   }
-  const result = await whileWaiting(world, 'the host compares the bound kernels', client.runParity());
+  const result = await whileWaiting(world, 'running parity on the host', client.runParity());
   print(result, () => {
     const groups = groupByLayer(result.components, (each) => `${each.kernel} ${each.ok}`);
     const worst = (values: readonly number[]) =>
@@ -38,7 +38,7 @@ export const parity: Run = async ({ client, flags, print, look, world }) => {
       worst(items.map((each) => each.max_abs)),
     ]);
     const { kl, top1_agreement: agreement, positions } = result.logits;
-    const verdict = result.ok ? look.paint('good', '✓ parity holds') : look.paint('bad', '✗ parity is lost');
+    const verdict = result.ok ? look.paint('good', '✓ parity passed') : look.paint('bad', '✗ parity failed');
     return [
       ...table(
         [
@@ -52,7 +52,7 @@ export const parity: Run = async ({ client, flags, print, look, world }) => {
         look,
       ),
       '',
-      `${verdict}  logits at ${count(positions, 'position')}: KL divergence ${error(kl)}, same best token ${percent(agreement)}`,
+      `${verdict}  logits at ${count(positions, 'position')}: KL divergence ${error(kl)}, top-1 agreement ${percent(agreement)}`,
       look.paint('dim', `seed ${result.seed}`),
     ];
   });
@@ -74,7 +74,7 @@ export const bench: Run = async ({ client, flags, print, look, world }) => {
     ...(prompt === undefined ? {} : { prompt_tokens: prompt }),
     ...(fresh === undefined ? {} : { new_tokens: fresh }),
   };
-  const result = await whileWaiting(world, 'the host measures', client.bench(asked));
+  const result = await whileWaiting(world, 'running the bench on the host', client.bench(asked));
   print(result, () => benchLines(result, look));
   return exitCodes.fine;
 };

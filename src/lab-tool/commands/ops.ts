@@ -24,7 +24,7 @@ export const stub: Run = async ({ client, words: [op = ''], flags, print }) => {
     const near = didYouMean(op, known, (name) => `'${name}'`);
     throw new HostError(
       error.code,
-      `there is no op '${op}'${near}; the ops are: ${known.join(', ')}`,
+      `op: expected one of ${known.join(', ')}, got '${op}'${near}`,
       error.status,
     );
   }
@@ -37,7 +37,8 @@ export const stub: Run = async ({ client, words: [op = ''], flags, print }) => {
   try {
     await writeFile(out, text, { flag: O_WRONLY | O_CREAT | (force === true ? O_TRUNC : O_EXCL) });
   } catch (error) {
-    if (systemCode(error) === 'EEXIST') throw new FileError(out, 'it exists already; --force overwrites it');
+    if (systemCode(error) === 'EEXIST')
+      throw new FileError(out, 'it already exists; use --force to overwrite it');
     throw fileError(out, error);
   }
   print({ ...answer, out }, () => [`wrote ${out}: ${answer.op}, ${answer.target}`]);

@@ -9,11 +9,12 @@ import type { WatchView } from '../watch-events.ts';
 import { WatchSession } from '../watch-session.ts';
 import { jsonView, plainView, screenView } from '../watch-views.ts';
 
-/** Ends with 0 on the first Ctrl-C, after it has unbound what it bound; at once on the second. */
+/** On the first Ctrl-C, restores the bindings and exits with 0; on the second, exits at once. */
 export const watch: Run = async ({ client, words, flags, look, world }) => {
   const files = [...new Set(words)];
   const given = readKernelFlags(flags);
-  if (given.name !== undefined && files.length > 1) throw new UsageError(['--name fits one file only']);
+  if (given.name !== undefined && files.length > 1)
+    throw new UsageError(['--name can be used with one file only']);
   if (flags.span !== undefined && given.bind.length > 0)
     throw new UsageError(['--span and --bind exclude each other']);
   for (const file of files) {

@@ -1,4 +1,4 @@
-/** GPU times of every component with both arms. */
+/** GPU times of every component in both arms. */
 import type { BenchResult } from '../types.ts';
 import { hintFor, ratesOf } from './hints.ts';
 import type { Arm, BenchPort, TracedDispatch } from './port.ts';
@@ -6,7 +6,7 @@ import { type Random, shuffled } from './random.ts';
 import { beatsRoof, type Peaks, roofMs, type Work } from './roofline.ts';
 import { median } from './statistics.ts';
 
-/** One component in one arm. */
+/** GPU time and work of one component in one arm. */
 export interface TracedComponent extends Work {
   readonly id: string;
   readonly kernel: string;
@@ -17,7 +17,7 @@ export interface TracedComponent extends Work {
 
 export type TracedArms = Readonly<Record<Arm, readonly TracedComponent[]>>;
 
-/** Traces one decode step at `context` with each arm, `times` times after one for nothing, in random order. */
+/** Traces a decode step at `context` in each arm, `times` times after a warm-up, in random order. */
 export async function traceArms(
   port: BenchPort,
   context: number,
@@ -51,13 +51,13 @@ function componentsOf(traces: readonly (readonly TracedDispatch[])[]): TracedCom
 const sum = (list: readonly TracedDispatch[], member: 'ms' | 'flops' | 'bytes'): number =>
   list.reduce((all, one) => all + one[member], 0);
 
-/** Of all components of a step. */
+/** Total work of all components. */
 export const workOf = (components: readonly Work[]): Work => ({
   flops: components.reduce((all, { flops }) => all + flops, 0),
   bytes: components.reduce((all, { bytes }) => all + bytes, 0),
 });
 
-/** A row for each component of the bound arm in order of dispatch, then those that only the baseline has. */
+/** Rows for the components of the bound arm in dispatch order, then for those that only the baseline has. */
 export function componentTable({ baseline, bound }: TracedArms, peaks: Peaks): BenchResult['components'] {
   const before = new Map(baseline.map((one) => [one.id, one]));
   const stepMs = bound.reduce((all, { ms }) => all + ms, 0);
@@ -95,22 +95,22 @@ export function componentTable({ baseline, bound }: TracedArms, peaks: Peaks): B
       bandwidth_fraction: 0,
       compute_fraction: 0,
       peak_fraction: 0,
-      hint: 'only the built-ins run it: a bound kernel does its work',
+      hint: 'runs only in the baseline: a bound kernel covers it',
     })),
   ];
 }
 
-/** Ids of the components whose bound kernel was faster than the adapter allows. */
+/** Ids of the components whose bound kernel was faster than the adapter's peaks allow. */
 export function tooFast({ baseline, bound }: TracedArms, peaks: Peaks): string[] {
   const before = new Map(baseline.map(({ id, ms }) => [id, ms]));
   return bound
     .filter(({ id, ms, dispatches, flops, bytes }) => {
-      // Less than dispatches that do nothing take is a flaw of the clock.
+      // Times below those of empty dispatches are inaccuracies of the clock.
       const atLeast = Math.max(ms, dispatches * peaks.dispatchMs);
       return beatsRoof(atLeast, roofMs({ flops, bytes }, peaks), before.get(id));
     })
     .map(({ id }) => id);
 }
 
-/** Four significant digits: what is behind them is noise. */
+/** Rounds to four significant digits; the rest is noise. */
 export const rounded = (value: number): number => Number(value.toPrecision(4));

@@ -1,7 +1,7 @@
 export interface CopyBandwidth {
-  /** Bytes read plus bytes written, of the best round. */
+  /** Bytes read plus bytes written, in the fastest round. */
   readonly bytesPerSecond: number;
-  /** The faster of the two ways to copy. */
+  /** The faster of the two copy methods. */
   readonly method: 'kernel' | 'copyBufferToBuffer';
   readonly bufferBytes: number;
 }
@@ -16,10 +16,12 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   }
 }`;
 
-/** Copies a submit: enough that its fixed cost does not count. */
+/** Copies in each submit: enough that the fixed cost of a submit is negligible. */
 const copies = 16;
 
-/** How fast the device can move memory, so the best round: between two buffers too large for its caches. */
+/**
+ * Measures the memory bandwidth of the device: the fastest round of copies between buffers too large for its caches.
+ */
 export async function measureCopyBandwidth(
   device: GPUDevice,
   options: { software: boolean; rounds: number },
@@ -48,7 +50,7 @@ export async function measureCopyBandwidth(
       copyBufferToBuffer: (encoder) => encoder.copyBufferToBuffer(from, 0, to, 0, size),
     };
     const best = { kernel: Number.POSITIVE_INFINITY, copyBufferToBuffer: Number.POSITIVE_INFINITY };
-    // One more round, the first: drivers compile and touch new memory in it.
+    // The first round is a warm-up: drivers compile and touch new memory in it.
     for (let round = 0; round <= options.rounds; round++) {
       for (const method of ['kernel', 'copyBufferToBuffer'] as const) {
         const encoder = device.createCommandEncoder();

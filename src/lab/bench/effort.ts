@@ -1,25 +1,25 @@
 import type { BenchRequest } from '../types.ts';
 import type { BenchPort } from './port.ts';
 
-/** How much a bench measures. */
+/** Amount of measurement of a bench. */
 export interface Effort {
-  /** Of each prompt. */
+  /** Length of each prompt. */
   readonly promptTokens: number;
-  /** Positions at which decode is measured, ascending. */
+  /** Context lengths at which decode is measured, ascending. */
   readonly contexts: readonly number[];
-  /** Tokens of one decode sample: as many as take `sampleMs`, within these bounds. */
+  /** Tokens of one decode sample: enough to take `sampleMs`, within these bounds. */
   readonly newTokens: { readonly least: number; readonly most: number };
   readonly sampleMs: number;
   readonly rounds: { readonly least: number; readonly most: number };
-  /** Time for the samples of all rounds; no further round begins after it, but for the least number. */
+  /** Time for all rounds. After it no round begins, except to reach the minimum number. */
   readonly budgetMs: number;
-  /** No further round either when both intervals are narrower: half their width, as a part. */
+  /** Target half-width of both intervals, relative. No round begins after it is reached. */
   readonly precision: number;
-  /** Most rounds before the measurement. */
+  /** Maximum number of rounds before the measurement. */
   readonly warmUpRounds: number;
-  /** Steps traced with each arm. */
+  /** Steps to trace in each arm. */
   readonly traces: number;
-  /** Tokens that the arms' outputs are compared at. */
+  /** Number of positions at which the outputs of the arms are compared. */
   readonly checks: number;
 }
 
@@ -52,7 +52,7 @@ const modes: Readonly<Record<Mode, Effort>> = {
   },
 };
 
-/** What a request asks for, the rest by its mode (`quick` when absent), as far as it fits the model's context. */
+/** Derives the effort from a request and its mode (default `quick`), limited to the context of the model. */
 export function planEffort(
   request: BenchRequest,
   { maxContext }: Pick<BenchPort, 'maxContext'>,
@@ -61,7 +61,7 @@ export function planEffort(
   const warnings: string[] = [];
   const fit = (name: string, asked: number, most: number): number => {
     if (asked > most)
-      warnings.push(`${name} ${asked} does not fit the context of ${maxContext} tokens: ${most}`);
+      warnings.push(`${name} ${asked} exceeds the context of ${maxContext} tokens; ${most} is used`);
     return Math.min(asked, most);
   };
   const half = Math.max(1, maxContext >> 1);

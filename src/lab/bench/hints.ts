@@ -3,10 +3,10 @@ import type { Peaks, Work } from './roofline.ts';
 export interface Rates {
   readonly gbps: number;
   readonly gflops: number;
-  /** Of copy bandwidth, and of f32 arithmetic. */
+  /** Fractions of the copy bandwidth and of the f32 peak. */
   readonly bandwidthFraction: number;
   readonly computeFraction: number;
-  /** Of the nearer roof. */
+  /** Fraction of the binding roof: the larger of the two. */
   readonly peakFraction: number;
 }
 
@@ -21,45 +21,45 @@ export function ratesOf(ms: number, { flops, bytes }: Work, peaks: Peaks): Rates
   return { gbps, gflops, bandwidthFraction, computeFraction, peakFraction };
 }
 
-/** Part of a roof from which on it is what bounds. */
+/** Fraction of a roof from which it is considered the bound. */
 const near = 0.6;
 const tiny = 0.1;
-/** Empty dispatches' time up to which launching is most of the work. */
+/** Up to this multiple of the time of an empty dispatch, launch overhead dominates. */
 const launches = 3;
 
 /**
- * What holds a component back and what to try, in one line.
- * @param dispatches how many the component takes
- * @param share of the step's GPU time
+ * One line that names the bottleneck of a component and what to try.
+ * @param dispatches number of dispatches of the component
+ * @param share fraction of the step's GPU time
  */
 export function hintFor(
   { ms, dispatches, share }: { ms: number; dispatches: number; share: number },
   work: Work,
   peaks: Peaks,
 ): string {
-  if (ms <= 0) return 'too short for this clock: nothing to gain here';
+  if (ms <= 0) return 'too short for this clock to measure: nothing to gain here';
   const { bandwidthFraction: memory, computeFraction: arithmetic } = ratesOf(ms, work, peaks);
   const little = share < 0.02 ? `, but only ${percent(share)} of the step` : '';
   const isLaunch = ms <= launches * dispatches * peaks.dispatchMs;
   if (isLaunch && Math.max(memory, arithmetic) < near) {
-    return `launch bound, near the ${time(peaks.dispatchMs)} of an empty dispatch: fuse it with a neighbour${little}`;
+    return `launch bound, near the ${time(peaks.dispatchMs)} of an empty dispatch: fuse it with an adjacent op${little}`;
   }
   if (memory >= 1 && memory >= arithmetic) {
-    return `served by caches at ${percent(memory)} of copy bandwidth: fewer bytes or fewer instructions a byte${little}`;
+    return `served by caches at ${percent(memory)} of copy bandwidth: reduce bytes, or instructions per byte${little}`;
   }
   if (memory >= near && memory >= arithmetic) {
-    return `memory bound at ${percent(memory)} of copy bandwidth: move fewer bytes, read each once${little}`;
+    return `memory bound at ${percent(memory)} of copy bandwidth: move fewer bytes, read each only once${little}`;
   }
   if (arithmetic >= near) {
-    return `compute bound at ${percent(arithmetic)} of f32 peak: fewer or cheaper operations (f16, dot4I8Packed)${little}`;
+    return `compute bound at ${percent(arithmetic)} of f32 peak: use fewer or cheaper operations (f16, dot4I8Packed)${little}`;
   }
   const rates = `${percent(memory)} of bandwidth, ${percent(arithmetic)} of f32 peak`;
   if (Math.max(memory, arithmetic) < tiny) {
-    return `latency bound (${rates}): more threads or rows at once, fewer barriers, wider loads${little}`;
+    return `latency bound (${rates}): use more threads or rows at once, fewer barriers, wider loads${little}`;
   }
   return memory >= arithmetic
-    ? `short of its memory roof (${rates}): wider loads (vec4), more of them in flight${little}`
-    : `short of its compute roof (${rates}): more independent sums, less index arithmetic${little}`;
+    ? `below its memory roof (${rates}): use wider loads (vec4) and more of them in flight${little}`
+    : `below its compute roof (${rates}): use more independent sums and less index arithmetic${little}`;
 }
 
 const percent = (part: number): string => `${(part * 100).toFixed(part < 0.0995 ? 1 : 0)}%`;

@@ -1,4 +1,4 @@
-/** Times both arms, round by round. */
+/** Times both arms in rounds. */
 import type { BenchRound } from '../types.ts';
 import { rounded } from './components.ts';
 import type { Effort } from './effort.ts';
@@ -7,26 +7,26 @@ import { below, type Random } from './random.ts';
 import { armOf, type Cell, type Role, Schedule } from './schedule.ts';
 import { estimateRatio, type PairedTimes } from './statistics.ts';
 
-/** Two rounds that agree as well as this are as good as the machine gets. */
+/** The warm-up ends when two consecutive rounds differ by less than this, relative. */
 const settledWithin = 0.05;
-/** Less than any clock here can tell. */
+/** Below the resolution of every clock in use. */
 const leastMs = 1e-3;
-/** Resamples that tell whether the intervals are narrow enough: rough ones do. */
+/** Bootstrap resamples of the check whether the intervals are narrow enough: a rough estimate suffices. */
 const fewResamples = 300;
 
-/** A timed prompt of the bound arm, to be computed again later. */
+/** A prompt that was timed in the bound arm, with its result, to be verified later. */
 export interface TimedPrompt {
   readonly tokens: readonly number[];
   readonly token: number;
 }
 
 export interface Measured {
-  /** ms by cell. */
+  /** Times in ms for each cell. */
   readonly cells: readonly { readonly cell: Cell; readonly times: PairedTimes }[];
   readonly rounds: number;
   /** Tokens of one decode sample. */
   readonly newTokens: number;
-  /** The warm-up came to rest. */
+  /** Whether times became stable during the warm-up. */
   readonly settled: boolean;
   readonly prompts: readonly TimedPrompt[];
 }
@@ -58,7 +58,7 @@ export async function measure(
     return Math.max(ms, leastMs);
   };
   const round = async (times: readonly Times[]) => {
-    // New in every round, and the same for every arm of it: what differs is the kernels.
+    // Random tokens for each round, the same for all arms, so that only the kernels differ.
     const inputs = cells.map((cell) => drawTokens(cell.kind === 'prefill' ? cell.tokens : 1, port, random));
     for (const { cell, role } of schedule.round()) {
       times[cell]?.[role].push(await sample(cells[cell] as Cell, role, inputs[cell] ?? []));
@@ -88,7 +88,7 @@ export async function measure(
     if (rounds < least) return false;
     if (rounds >= most) return true;
     const spent = times.flatMap((one) => Object.values(one).flat()).reduce((sum, ms) => sum + ms, 0);
-    // By their width and not by what they say: stopping at a wished-for result would find it too often.
+    // Stop by the width of the intervals, not by the result: optional stopping would inflate false positives.
     return spent > effort.budgetMs || [times.slice(0, 1), times.slice(1)].every(isPrecise);
   };
   const isPrecise = (series: readonly Times[]): boolean => {
@@ -110,7 +110,7 @@ export async function measure(
   };
 }
 
-/** What the round that has just ended took. */
+/** Samples of the last finished round. */
 const lastOf = (cells: readonly Cell[], times: readonly Times[], newTokens: number): BenchRound['samples'] =>
   cells.map((cell, index) => {
     const last = (role: Role) => rounded(times[index]?.[role].at(-1) ?? 0);
@@ -128,7 +128,7 @@ const lastOf = (cells: readonly Cell[], times: readonly Times[], newTokens: numb
 export const drawTokens = (count: number, { vocabulary }: BenchPort, random: Random): number[] =>
   Array.from({ length: count }, () => below(random, vocabulary));
 
-/** ms of a prompt and of a decoded token, with each arm. */
+/** Time in ms of a prompt and of a decoded token, in each arm. */
 function unitTimes(cells: readonly Cell[], times: readonly Times[], newTokens: number): number[] {
   const sum = (kind: Cell['kind'], role: Role) =>
     times.reduce((all, one, index) => all + (cells[index]?.kind === kind ? (one[role][0] ?? 0) : 0), 0);

@@ -1,13 +1,13 @@
-/** Whether both arms say the same, looked at after timing. */
+/** Compares the outputs of both arms, after timing. */
 import { drawTokens, type TimedPrompt } from './measure.ts';
 import type { Arm, BenchPort } from './port.ts';
 import { type Random, shuffled } from './random.ts';
 
-/** Timed prompts that are computed again. */
+/** Number of timed prompts that are verified. */
 const replayed = 8;
-/** Tokens decoded at each of the timed contexts. */
+/** Number of tokens decoded at each timed context. */
 const perContext = 8;
-/** Of a cache for that: beyond, it holds what earlier samples left, the same for both arms. */
+/** Positions of the cache to fill for that. Later positions contain data of earlier samples, the same for both arms. */
 const mostFilled = 2048;
 
 export interface Agreement {
@@ -16,17 +16,17 @@ export interface Agreement {
 }
 
 export interface OutputCheck {
-  /** Greedy tokens behind one prompt and along one text, the same for both arms whatever they draw. */
+  /** Greedy tokens after one prompt and along one fixed text (teacher forcing), in both arms. */
   readonly text: Agreement;
-  /** What the bound arm drew behind the very prompts that were timed, against the baseline's token. */
+  /** Tokens that the bound arm sampled after the timed prompts, compared with the baseline's. */
   readonly timed: Agreement;
-  /** Single tokens decoded by both arms where decode was timed, over the same cache. */
+  /** Single tokens that both arms decode at the timed contexts, with the same cache. */
   readonly contexts: readonly (Agreement & { readonly context: number })[];
 }
 
 /**
- * @param positions tokens to compare at; half of the context holds them
- * @param contexts where decode was timed
+ * @param positions number of positions to compare, at most half of the context
+ * @param contexts context lengths at which decode was timed
  */
 export async function checkOutputs(
   port: BenchPort,
@@ -50,7 +50,7 @@ export async function checkOutputs(
     }
     return drawn;
   };
-  // The bound arm first: behind the baseline, buffers and cache would hold the right results already.
+  // The bound arm runs first: after the baseline, buffers and cache would already contain correct results.
   const bound = await greedy('bound');
   const baseline = await greedy('baseline');
 
@@ -63,7 +63,7 @@ export async function checkOutputs(
   return {
     text: { same: bound.filter((token, index) => token === baseline[index]).length, of: bound.length },
     timed: { same, of: again.length },
-    // A state has taken up the token that the other arm is to decode; the text began anew in each of them.
+    // Not possible with a recurrent state: after one arm decodes a token, the state already contains it.
     contexts: port.keepsState ? [] : await decodedAt(port, contexts, { random, signal }),
   };
 }
@@ -89,12 +89,12 @@ async function decodedAt(
   return found;
 }
 
-/** Equal kernels agree on nearly all tokens; rounding tips a near tie now and then. */
+/** Correct kernels agree on nearly all tokens; rounding can change the result when two logits are almost equal. */
 const nearlyAll = 0.95;
 const most = 0.75;
 const half = 0.5;
 
-/** `differs`: so often that the arms cannot be said to compute the same. */
+/** `differs`: the arms disagree too often to compute the same function. */
 export function judgeOutputs({ text, timed, contexts }: OutputCheck): {
   readonly differs: boolean;
   readonly warnings: readonly string[];
@@ -103,20 +103,20 @@ export function judgeOutputs({ text, timed, contexts }: OutputCheck): {
   const part = ({ same, of }: Agreement) => (of === 0 ? 1 : same / of);
   if (part(text) < nearlyAll) {
     warnings.push(
-      `outputs: the arms' greedy tokens agree at ${text.same} of ${text.of} positions of one text after timing`,
+      `outputs: the greedy tokens of the arms agree at ${text.same} of ${text.of} positions of a text`,
     );
   }
-  // Few prompts: one that tips says nothing.
+  // With few prompts, a single difference is not significant.
   if (timed.of - timed.same > 1) {
     warnings.push(
-      `outputs: of ${timed.of} prompts that were timed, the bound kernels' greedy token was right behind ${timed.same}`,
+      `outputs: for ${timed.same} of ${timed.of} timed prompts, the greedy token of the bound kernels was correct`,
     );
   }
   for (const one of contexts) {
-    // One that tips says nothing here either.
+    // A single difference is not significant here either.
     if (one.of - one.same <= 1) continue;
     warnings.push(
-      `outputs: decoding at context ${one.context}, the arms' greedy tokens agree ${one.same} of ${one.of} times`,
+      `outputs: at context ${one.context}, the greedy tokens of the arms agree ${one.same} of ${one.of} times`,
     );
   }
   const differs = part(text) < most || part(timed) < half || contexts.some((one) => part(one) < most);

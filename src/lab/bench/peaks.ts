@@ -1,15 +1,15 @@
-/** What the adapter can do at most, measured by kernels whose results are checked: no driver can leave work out. */
+/** Measures the peak rates of the adapter, with kernels whose results are verified, so that no driver can skip work. */
 import type { Gpu } from '../../engine/gpu/device.ts';
 import { PassTimer } from '../../engine/gpu/pass-timer.ts';
 import { measureCopyBandwidth } from './copy-bandwidth.ts';
 import type { Peaks } from './roofline.ts';
 
-/** The best of them counts. */
+/** The fastest round counts. */
 const rounds = 3;
 
 /**
- * Takes a second or two; the GPU must be idle.
- * @throws Error when the adapter computes something else than it should
+ * Takes one to two seconds. The GPU must be idle.
+ * @throws Error when the adapter computes wrong results
  */
 export async function measurePeaks(gpu: Gpu): Promise<Peaks> {
   const timer = new PassTimer(gpu);
@@ -26,12 +26,12 @@ export async function measurePeaks(gpu: Gpu): Promise<Peaks> {
   }
 }
 
-/** Members of `params` in the kernels below, and how often they run. */
+/** Values of `params` in the kernels below, and the number of dispatches. */
 interface Run {
   readonly steps: number;
   readonly factor?: number;
   readonly term?: number;
-  /** Dispatches of the same. */
+  /** Number of dispatches. */
   readonly repeats?: number;
 }
 
@@ -42,9 +42,9 @@ struct Params { steps: u32, factor: f32, term: f32 }
 const groupSize = 64;
 
 /**
- * x = x * factor + term, over and over, in `chains` vectors a thread that do not wait for one another. With factor
- * and term 1 the sum counts the steps, exactly below 2^24; the compiler knows neither, nor may it join chains, which
- * all begin elsewhere.
+ * Kernel that repeats x = x * factor + term in `chains` independent vectors per thread. With factor and term 1, the sum
+ * counts the steps, exactly below 2^24. The compiler knows neither value, and cannot merge the chains because they
+ * start at different values.
  */
 const multiplyAdds = (chains: number): string => {
   const all = Array.from({ length: chains }, (_, chain) => chain);
@@ -63,16 +63,19 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   sums[id.x] = dot(${all.map((chain) => `x${chain}`).join(' + ')}, vec4f(1.0));
 }`;
 };
-/** Steps in one turn of the loop. */
+/** Steps in one iteration of the loop. */
 const unrolled = 8;
-/** Chains that fill the arithmetic units without running out of registers: which, depends on the adapter. */
+/**
+ * Candidates for the number of chains: which one saturates the arithmetic units without register spills depends on the
+ * adapter.
+ */
 const chainCounts = [1, 2, 3, 4];
-/** Sums of more steps would not be exact. */
+/** With more steps, sums would not be exact. */
 const mostSteps = 2 ** 18;
 
 async function measureArithmetic(gpu: Gpu, timer: PassTimer): Promise<number> {
   const { software } = gpu.caps;
-  // Many times what a large GPU holds at once.
+  // Many times the number of concurrent threads on a large GPU.
   const threads = software ? 2 ** 12 : 2 ** 20;
   const enoughMs = software ? 8 : 4;
   let best = 0;
@@ -100,10 +103,13 @@ async function measureArithmetic(gpu: Gpu, timer: PassTimer): Promise<number> {
   return best;
 }
 
-/** Words of 16 bytes: what the nearest shared cache holds. Powers of two. */
+/** Number of 16-byte words that fit in the cache: a power of two. */
 const cachedWords = (software: boolean): number => (software ? 2 ** 14 : 2 ** 18);
 
-/** Threads read all words, neighbours side by side, again and again; each word holds ones, so that the sum counts. */
+/**
+ * Kernel whose threads read all words repeatedly, with coalesced loads. All words are ones, so the sum counts the
+ * loads.
+ */
 const cachedReads = (words: number): string => /* wgsl */ `${head}
 @group(0) @binding(1) var<storage, read_write> sums: array<f32>;
 @group(0) @binding(2) var<storage, read> words: array<vec4u, ${words}>;
@@ -135,7 +141,7 @@ async function measureCachedReads(gpu: Gpu, timer: PassTimer): Promise<number> {
   }
 }
 
-/** Dispatches behind one another in one pass: the first of a pass waits for more than itself. */
+/** Empty dispatches in one pass: a single one would include the start of the pass. */
 const emptyDispatches = 32;
 
 async function measureEmptyDispatch(gpu: Gpu, timer: PassTimer): Promise<number> {
@@ -152,7 +158,7 @@ async function measureEmptyDispatch(gpu: Gpu, timer: PassTimer): Promise<number>
   }
 }
 
-/** @param words of 16 bytes, all ones, at binding 2; 0 for kernels without */
+/** @param words number of 16-byte words at binding 2, filled with ones; 0 for kernels without the binding */
 async function makeKernel({ device }: Gpu, code: string, threads: number, words = 0) {
   const { STORAGE, UNIFORM, COPY_DST, COPY_SRC, MAP_READ } = GPUBufferUsage;
   const params = device.createBuffer({ label: 'peaks.params', size: 16, usage: UNIFORM | COPY_DST });
@@ -176,7 +182,7 @@ async function makeKernel({ device }: Gpu, code: string, threads: number, words 
     });
     return {
       destroy,
-      /** GPU ms of all repeats together. */
+      /** GPU time of all repeats, in ms. */
       async time(timer: PassTimer, { steps, factor = 0, term = 0, repeats = 1 }: Run): Promise<number> {
         const data = new DataView(new ArrayBuffer(16));
         data.setUint32(0, steps, true);
@@ -189,7 +195,7 @@ async function makeKernel({ device }: Gpu, code: string, threads: number, words 
           for (let n = 0; n < repeats; n++) pass.dispatchWorkgroups(threads / groupSize);
         });
       },
-      /** Compares what the last dispatch wrote. */
+      /** Verifies the results of the last dispatch. */
       async check(expected: (thread: number) => number): Promise<void> {
         const usage = MAP_READ | COPY_DST;
         const readback = device.createBuffer({ label: 'peaks.readback', size: threads * 4, usage });

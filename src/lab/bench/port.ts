@@ -1,39 +1,41 @@
-/** Built-in kernels alone, or with what is bound in their place. */
+/** `baseline`: built-in kernels only. `bound`: with the bound kernels. */
 export type Arm = 'baseline' | 'bound';
 
 /** One dispatch of a traced step. */
 export interface TracedDispatch {
-  /** Component; several dispatches may share one. */
+  /** Id of the component; several dispatches can share one. */
   readonly id: string;
   readonly kernel: string;
   /** GPU time. */
   readonly ms: number;
-  /** By the formulas of its op. */
+  /** From the formulas of its op, like `bytes`. */
   readonly flops: number;
   readonly bytes: number;
 }
 
-/** What a bench asks of the resident model. Nothing else may use it meanwhile. */
+/** Access of a bench to the resident model. Nothing else may use the model meanwhile. */
 export interface BenchPort {
-  /** Dispatches can be timed; without it nothing is traced. */
+  /** Whether dispatches can be timed; without it nothing is traced. */
   readonly timestamps: boolean;
-  /** The adapter computes on the machine's own cores. */
+  /** Whether the adapter is a software implementation on the CPU. */
   readonly software: boolean;
   readonly maxContext: number;
   readonly vocabulary: number;
-  /** Most prompt tokens of one step; longer prompts take several. */
+  /** Maximum number of prompt tokens in one step; longer prompts take several steps. */
   readonly stepTokens: number;
-  /** Layers keep a state of the whole text: what is decoded again at a position is not what was decoded there before. */
+  /**
+   * Whether layers keep a recurrent state of the whole text: decoding a position twice then gives different results.
+   */
   readonly keepsState: boolean;
   /**
-   * Computes a prompt from position 0.
-   * @returns wall clock from submit to result, and the greedy token behind the prompt
+   * Prefills a prompt from position 0.
+   * @returns wall-clock time from submit to result, and the greedy token after the prompt
    */
   prefill(arm: Arm, tokens: readonly number[]): Promise<{ ms: number; token: number }>;
   /**
-   * Decodes `count` tokens greedily from position `context` on, `first` being the token there, as the engine does:
-   * with steps on their way. The cache before it may hold anything.
-   * @returns wall clock of all, and the tokens drawn
+   * Decodes `count` tokens greedily from position `context`, with `first` as the token there and with several steps in
+   * flight, like the engine. The cache before that position can contain any data.
+   * @returns total wall-clock time, and the sampled tokens
    */
   decode(
     arm: Arm,

@@ -1,7 +1,7 @@
-/** Uniform in [0, 1). */
+/** Random number generator: uniform in [0, 1). */
 export type Random = () => number;
 
-/** A small generator (mulberry32): the same seed gives the same numbers everywhere. */
+/** Seeded generator (mulberry32): the same seed gives the same numbers on every platform. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   return () => {
@@ -13,7 +13,7 @@ export function seededRandom(seed: number): Random {
   };
 }
 
-/** A whole number in [0, end). */
+/** Random integer in [0, end). */
 export const below = (random: Random, end: number): number => Math.floor(random() * end);
 
 /** The same values in random order. */

@@ -1,12 +1,12 @@
-/** What an adapter can do at most, measured on it. */
+/** Measured peak rates of an adapter. */
 export interface Peaks {
-  /** 10^9 bytes a second: read plus written, between buffers too large for caches. */
+  /** Copy bandwidth in 10^9 bytes per second, read plus written, with buffers too large for caches. */
   readonly gbps: number;
-  /** The same of reads that caches can serve; at least `gbps`. */
+  /** Bandwidth of reads that caches can serve; at least `gbps`. */
   readonly cachedGbps: number;
-  /** 10^9 operations a second: f32, a fused multiply-add is two. */
+  /** f32 arithmetic in 10^9 operations per second; a fused multiply-add counts as two. */
   readonly gflops: number;
-  /** GPU time of a dispatch that does nothing. */
+  /** GPU time of an empty dispatch. */
   readonly dispatchMs: number;
 }
 
@@ -15,22 +15,22 @@ export interface Work {
   readonly bytes: number;
 }
 
-/** Packed 8-bit dot products do four times the operations of f32, and f16 twice. */
+/** Packed 8-bit dot products have up to four times the rate of f32, f16 up to twice. */
 const cheaperArithmetic = 4;
-/** Formulas count each byte once and peaks are of a moment: what is less beyond the roof is no trick. */
+/** Tolerance: formulas count each byte once, and peaks vary over time. */
 const slack = 1.25;
-/** Weights and cache of a step that are smaller may stay in caches from one step to the next. */
+/** Data of a step up to this size may stay in caches between steps. */
 const cachedBytes = 128 * 2 ** 20;
 
-/** The least time that work can take here, whatever the arithmetic. */
+/** Minimum time for some work on this adapter, with the fastest arithmetic. */
 export function roofMs({ flops, bytes }: Work, peaks: Peaks): number {
   const gbps = bytes <= cachedBytes ? peaks.cachedGbps : peaks.gbps;
   return Math.max(bytes / gbps, flops / (cheaperArithmetic * peaks.gflops)) / 1e6;
 }
 
 /**
- * True when the bound arm did its work faster than the roof allows. Where the built-ins are beyond the roof too, as
- * matrix units are, their own time stands for it.
+ * Whether the bound arm was faster than the roof allows. If the built-in kernels are faster than the roof too, for
+ * example with matrix units, their time is the limit.
  */
 export function beatsRoof(boundMs: number, roof: number, baselineMs = Number.POSITIVE_INFINITY): boolean {
   return boundMs * slack < Math.min(roof, baselineMs);

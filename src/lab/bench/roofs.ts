@@ -1,4 +1,4 @@
-/** Compares what both arms took with what the adapter can do. */
+/** Compares the times of both arms with the peak rates of the adapter. */
 import type { BenchResult } from '../types.ts';
 import { componentTable, tooFast, traceArms, type TracedArms, workOf } from './components.ts';
 import type { Measured } from './measure.ts';
@@ -9,9 +9,9 @@ import { median } from './statistics.ts';
 
 export interface Roofs {
   readonly table: BenchResult['components'];
-  /** By cell: the bound arm was faster than the adapter allows. */
+  /** For each cell: whether the bound arm was faster than the peaks allow. */
   readonly beaten: readonly boolean[];
-  /** A component of a decoded token was. */
+  /** Whether a single component was faster than the peaks allow. */
   readonly beatenByComponent: boolean;
   readonly warnings: readonly string[];
 }
@@ -24,14 +24,14 @@ export async function compareWithRoofs(
   const { traces, peaks, random, signal } = options;
   if (!port.timestamps) {
     const warning =
-      'this adapter has no timestamp queries: components are not timed, and nothing is compared with its peaks';
+      'this adapter has no timestamp queries: components are not timed, and no time is compared with the peaks';
     return { table: [], beaten: [], beatenByComponent: false, warnings: [warning] };
   }
   const contexts = cells.flatMap(({ cell }) => (cell.kind === 'decode' ? [cell.context] : []));
   const middle = contexts[contexts.length >> 1];
   const traced = new Map<number, TracedArms>();
   for (const context of contexts) {
-    // The work depends on the context; times are shown of one.
+    // The work depends on the context. The times in the report are those of the middle context.
     const times = context === middle ? traces : 1;
     traced.set(context, await traceArms(port, context, { times, random, signal }));
   }
@@ -69,8 +69,8 @@ const tokenRoof = (arms: TracedArms | undefined, peaks: Peaks): number =>
   arms ? roofMs(workOf(arms.bound), peaks) : 0;
 
 /**
- * Of a prompt, by what its layers do for one token near its beginning; weights are read at least once. 0 when no
- * traced step is near enough.
+ * Minimum time of a prompt, from the work of the layers for one token at a small context; weights are read at least
+ * once. 0 when no traced context is small enough.
  */
 function promptRoof(tokens: number, traced: ReadonlyMap<number, TracedArms>, peaks: Peaks): number {
   const [context, arms] = traced.entries().next().value ?? [];

@@ -11,16 +11,16 @@ import { driftOf, type Estimate, estimateRatio, median, type PairedTimes } from 
 import { decide, leastRounds } from './verdict.ts';
 
 export interface BenchOptions {
-  /** Of the inputs and of the order of the samples. */
+  /** Seed of the inputs and of the sample order. */
   readonly seed: number;
-  /** Looked at between two samples; its reason is thrown. */
+  /** Checked between samples; its reason is thrown. */
   readonly signal: AbortSignal;
   readonly peaks: Peaks;
   readonly fingerprint: Fingerprint;
   readonly onProgress?: (progress: BenchProgress) => void;
 }
 
-/** Measures the bound kernels against the built-ins: rounds of all arms, outputs looked at again afterwards. */
+/** Measures the bound kernels against the built-in kernels: timed rounds of all arms, then a comparison of outputs. */
 export async function runBench(
   port: BenchPort,
   request: BenchRequest,
@@ -50,10 +50,10 @@ export async function runBench(
   };
   const [prefill, ...decode] = times.map((one, cell) => compare([one], roofs.beaten[cell] ?? false));
   const [ofPrompt, ...ofDecode] = times;
-  if (!prefill || !ofPrompt) throw new Error('a bench without a prompt');
+  if (!prefill || !ofPrompt) throw new Error('the bench measured no prompt');
   const beaten = roofs.beatenByComponent || roofs.beaten.slice(1).includes(true);
   const [only] = decode;
-  // Of one context there is one answer: resampling it again would give a slightly different interval.
+  // With one context, reuse its result: resampling again would give a slightly different interval.
   const together = decode.length === 1 && only && !beaten ? only : compare(ofDecode, beaten);
 
   const speeds = (arm: 'baseline' | 'bound') => ({
@@ -68,9 +68,9 @@ export async function runBench(
     verdict: together.verdict,
     rounds,
     method:
-      `${rounds} rounds after a warm-up; a round times built-ins, bound kernels and built-ins again, in random ` +
-      `order and all on the same fresh tokens, at a prompt of ${effort.promptTokens} and at every context ` +
-      `(${newTokens} tokens decoded); median of the ratios within rounds, 95% interval by bootstrap over rounds; ` +
+      `${rounds} rounds after a warm-up. Each round times built-in kernels, bound kernels and built-in kernels again, ` +
+      `in random order and with the same random tokens, for a prompt of ${effort.promptTokens} tokens and at every ` +
+      `context (${newTokens} decoded tokens). Ratios are medians over rounds, with 95% bootstrap intervals over rounds; ` +
       `seed ${seed}.`,
     prefill: { prompt_tokens: effort.promptTokens, ...prefill },
     decode: decode.map((one, index) => ({
@@ -97,21 +97,23 @@ const written = ({ ratio, ci95 }: Estimate): Estimate => ({
   ci95: { low: decimals(ci95.low), high: decimals(ci95.high) },
 });
 
-/** Tokens a second, all measurements together; `tokens` is what each sample computed. */
+/** Tokens per second over all measurements; `tokens` is the number of tokens in each sample. */
 function perSecond(arm: 'baseline' | 'bound', series: readonly PairedTimes[], tokens: number): number {
   const ms = series.map((one) => median(arm === 'bound' ? one.bound : [...one.baseline, ...one.control]));
   return rounded((1000 * tokens * series.length) / ms.reduce((sum, one) => sum + one, 0));
 }
 
-/** Changes of the machine or of the difference from the first round to the last that need a word. */
+/** A drift above this, from the first round to the last, causes a warning. */
 const leastDrift = 0.05;
-/** Of the control's interval, half its width: beyond, the machine hides what benches are made for. */
+/** Half-width of the control interval above which noise hides small effects. */
 const tooNoisy = 0.05;
 
 function warningsOf({ cells, rounds, settled }: Measured, together: Compared): string[] {
   const warnings: string[] = [];
   if (rounds < leastRounds)
-    warnings.push(`${rounds} rounds cannot tell a difference from chance: at least ${leastRounds} can`);
+    warnings.push(
+      `${rounds} rounds are not enough to distinguish a difference from chance: at least ${leastRounds} are needed`,
+    );
   const series = (role: keyof PairedTimes) =>
     Array.from({ length: rounds }, (_, round) =>
       cells.reduce((sum, { times }) => sum + (times[role][round] ?? 0), 0),
@@ -121,24 +123,25 @@ function warningsOf({ cells, rounds, settled }: Measured, together: Compared): s
   const machine = driftOf(built);
   if (machine.significant && Math.abs(machine.change) > leastDrift)
     warnings.push(
-      `drift: from the first round to the last the built-ins became ${percent(Math.abs(machine.change))} ` +
+      `drift: from the first round to the last, the built-in kernels became ${percent(Math.abs(machine.change))} ` +
         `${machine.change > 0 ? 'slower' : 'faster'}; ratios are not affected, tokens/s are`,
     );
   const difference = driftOf(built.map((ms, round) => ms / (2 * (bound[round] ?? ms))));
   if (difference.significant && Math.abs(difference.change) > leastDrift)
     warnings.push(
       `drift: the bound kernels' lead changed by ${percent(difference.change)} from the first round to the last: ` +
-        'throttling, or work that is done once and kept',
+        'throttling, or results that are cached between rounds',
     );
   const { low, high } = together.control.ci95;
   const noise = Math.log(high / low) / 2;
   if (noise > tooNoisy)
     warnings.push(
-      `noise: the built-ins differ from themselves by up to ${percent(noise)}; smaller effects are hidden. ` +
-        'More rounds, or a quieter machine',
+      `noise: two runs of the built-in kernels differ by up to ${percent(noise)}, which hides smaller effects. ` +
+        'Use more rounds or a less busy machine',
     );
-  // Noise does not settle.
-  else if (!settled) warnings.push('the warm-up did not settle: times still moved by more than 5% a round');
+  // Not reported in addition to noise.
+  else if (!settled)
+    warnings.push('the warm-up did not settle: times still changed by more than 5% between rounds');
   return warnings;
 }
 

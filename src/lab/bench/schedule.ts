@@ -1,12 +1,12 @@
 import type { Arm } from './port.ts';
 import { type Random, shuffled } from './random.ts';
 
-/** One thing that is timed, with every arm. */
+/** One measurement that is timed in every arm. */
 export type Cell =
   | { readonly kind: 'prefill'; readonly tokens: number }
   | { readonly kind: 'decode'; readonly context: number };
 
-/** What a sample stands for. */
+/** Role of a sample. `control` is a second run of the baseline. */
 export type Role = 'baseline' | 'bound' | 'control';
 
 export const armOf = (role: Role): Arm => (role === 'bound' ? 'bound' : 'baseline');
@@ -21,8 +21,8 @@ const orders: readonly (readonly Role[])[] = [
 ];
 
 /**
- * Order of the samples, round after round: cells in random order, the three roles of a cell next to one another in
- * random order. Of six rounds each order of the roles comes once, so that no role is first more often than another.
+ * Order of the samples in each round: cells in random order, and within a cell its three roles in random order. In six
+ * rounds, each order of the roles occurs once, so that no role is first more often than another.
  */
 export class Schedule {
   readonly #decks: { readonly cell: number; left: (readonly Role[])[] }[];

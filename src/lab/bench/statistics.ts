@@ -1,11 +1,11 @@
 import type { Interval } from '../types.ts';
 import { below, type Random } from './random.ts';
 
-/** Times of one measurement: a round an element, the same number of rounds in each. */
+/** Times of one measurement: one element for each round. All arrays have the same length. */
 export interface PairedTimes {
   readonly baseline: readonly number[];
   readonly bound: readonly number[];
-  /** The baseline once more, as if it were another arm. */
+  /** Second run of the baseline. */
   readonly control: readonly number[];
 }
 
@@ -14,29 +14,28 @@ export interface Estimate {
   readonly ci95: Interval;
 }
 
-/** The middle of at least one value. */
+/** Median of at least one value. */
 export function median(values: readonly number[]): number {
   const sorted = Float64Array.from(values).sort();
   const middle = sorted.length >> 1;
   const upper = sorted[middle];
-  if (upper === undefined) throw new Error('the median of nothing');
+  if (upper === undefined) throw new Error('median: expected at least one value, got none');
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? upper)) / 2;
 }
 
 /**
- * Ratio of the baseline's time to the bound arm's, and of the baseline to itself, each with a 95% interval.
+ * Ratio of the baseline's time to the bound arm's, and of the baseline to the control, each with a 95% interval.
  *
- * The figure is the median of the logarithms of the ratios within a round, `baseline / bound` and `control / bound`
- * pooled; for several measurements the mean of their medians. Noise of a shared machine only ever slows down, in
- * spikes and for seconds at a time. Within a round it hits the arms in random order, so that each ratio is
- * symmetric about the truth however skewed the times are, and the median has no bias; it also bears nearly half of
- * the rounds being spoilt, where means (trimmed ones too) lose most of their power. Averages of the two baselines
- * would be biased: the mean of two skewed values is not distributed as one of them.
+ * The estimate is the median of the logarithms of the ratios within rounds, `baseline / bound` and `control / bound`
+ * pooled; for several measurements, the mean of their medians. Noise of a shared machine only slows down, in spikes
+ * and for seconds at a time. Within a round it affects the arms in random order, so each ratio is distributed
+ * symmetrically around the true value even if times are skewed, and the median is unbiased. The median tolerates
+ * outliers in nearly half of the rounds; means, also trimmed ones, lose most of their power. Averaging the two
+ * baselines would add bias, because the mean of two skewed values is not distributed like a single one.
  *
- * The interval comes from resampling whole rounds, all measurements of a round together, because what a round
- * suffers it suffers in all of them. Random order leaves no correlation between the ratios of two rounds, so
- * blocks of rounds are not needed. Its percentiles are widened as Student's t is beyond the normal distribution:
- * the plain ones are too narrow for few rounds.
+ * The interval is a bootstrap over whole rounds, with all measurements of a round together, because noise affects all
+ * of them. The random order removes the correlation between rounds, so block resampling is not needed. The percentiles
+ * are widened from the normal to Student's t distribution, because plain ones are too narrow for few rounds.
  */
 export function estimateRatio(
   series: readonly PairedTimes[],
@@ -44,7 +43,7 @@ export function estimateRatio(
   resamples = 2000,
 ): Estimate & { readonly control: Estimate } {
   const rounds = series[0]?.bound.length ?? 0;
-  if (rounds === 0) throw new Error('a ratio of no rounds');
+  if (rounds === 0) throw new Error('estimateRatio: expected at least one round, got none');
   const ratios = series.map(({ baseline, bound, control }) =>
     sortedLogs([...ratiosOf(baseline, bound), ...ratiosOf(control, bound)], rounds),
   );
@@ -66,7 +65,7 @@ export function estimateRatio(
   };
 }
 
-/** Logarithms in ascending order, with the round that each is from. */
+/** Logarithms in ascending order, with the round of each. */
 interface Logs {
   readonly values: Float64Array;
   readonly rounds: Uint16Array;
@@ -75,7 +74,7 @@ interface Logs {
 const ratiosOf = (one: readonly number[], other: readonly number[]): number[] =>
   one.map((ms, round) => ms / (other[round] as number));
 
-/** @param ratios round after round, as often as there are rounds or a multiple of it */
+/** @param ratios one for each round, or several sequences of one for each round */
 function sortedLogs(ratios: readonly number[], rounds: number): Logs {
   const logs = ratios.map((ratio, index) => ({ value: Math.log(ratio), round: index % rounds }));
   logs.sort((a, b) => a.value - b.value);
@@ -85,7 +84,7 @@ function sortedLogs(ratios: readonly number[], rounds: number): Logs {
   };
 }
 
-/** @param counts how often a round was drawn; as many draws as rounds */
+/** @param counts number of times that each round was resampled */
 function meanOfMedians(series: readonly Logs[], counts: Uint16Array): number {
   let sum = 0;
   for (const logs of series) sum += weightedMedian(logs, counts);
@@ -105,7 +104,7 @@ function weightedMedian({ values, rounds }: Logs, counts: Uint16Array): number {
     if (seen > half) return value;
     if (seen === half) lower = value;
   }
-  throw new Error('the median of nothing');
+  throw new Error('median: expected at least one value, got none');
 }
 
 function estimate(log: number, drawn: Float64Array, tail: number): Estimate {
@@ -119,13 +118,13 @@ function estimate(log: number, drawn: Float64Array, tail: number): Estimate {
   return { ratio: Math.exp(log), ci95: { low: at(tail), high: at(1 - tail) } };
 }
 
-/** The part of the resamples to leave out on either side. */
+/** Fraction of the resamples to exclude on each side. */
 function widenedTail(rounds: number): number {
   if (rounds < 2) return 0;
   return normalTail(Math.sqrt(rounds / (rounds - 1)) * studentQuantile(rounds - 1));
 }
 
-/** The 97.5% point of Student's t (Cornish-Fisher expansion; 0.3% off at 5 degrees of freedom). */
+/** 97.5% quantile of Student's t (Cornish-Fisher expansion; error 0.3% at 5 degrees of freedom). */
 function studentQuantile(freedom: number): number {
   const z = 1.959964;
   return (
@@ -136,7 +135,7 @@ function studentQuantile(freedom: number): number {
   );
 }
 
-/** Probability beyond `x` > 0 of the normal distribution (Abramowitz and Stegun 26.2.17). */
+/** Upper tail probability of the normal distribution for `x` > 0 (Abramowitz and Stegun 26.2.17). */
 function normalTail(x: number): number {
   const t = 1 / (1 + 0.2316419 * x);
   const series =
@@ -144,11 +143,11 @@ function normalTail(x: number): number {
   return (Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI)) * series;
 }
 
-/** How a series of times changed from its beginning to its end. */
+/** Change of a series of times from its start to its end. */
 export interface Drift {
-  /** By the median slope (Theil-Sen): 0.1 is 10% more at the end. */
+  /** Relative change by the median slope (Theil-Sen): 0.1 means 10% more at the end. */
   readonly change: number;
-  /** It is hardly chance (Mann-Kendall, 1%). */
+  /** Whether the trend is significant (Mann-Kendall test, 1%). */
   readonly significant: boolean;
 }
 

@@ -1,19 +1,19 @@
 import type { BenchVerdict } from '../types.ts';
 import type { Estimate } from './statistics.ts';
 
-/** Less is not worth a word. */
+/** Smaller effects are not reported. */
 const leastEffect = 0.01;
-/** With fewer, even rounds that all say the same may be chance: 2 / 2^5 is more than 5%. */
+/** With fewer rounds, even unanimous results can be chance: 2 / 2^5 is more than 5%. */
 export const leastRounds = 6;
 
-/** What an interval must exclude, as the logarithm of a ratio: what the machine makes of equal arms, or 1%. */
+/** Log ratio that an interval must exclude: the measured difference between equal arms, at least 1%. */
 function noiseFloor({ ratio, ci95 }: Estimate): number {
   const [seen, low, high] = [ratio, ci95.low, ci95.high].map((one) => Math.log(one)) as [
     number,
     number,
     number,
   ];
-  // Equal arms that differ by more than chance: nothing below the most that they may differ by can be believed.
+  // If equal arms differ by more than chance, effects up to their largest plausible difference are not credible.
   const differs = low > 0 || high < 0;
   return Math.max(
     Math.log(1 + leastEffect),
@@ -23,7 +23,7 @@ function noiseFloor({ ratio, ci95 }: Estimate): number {
 }
 
 /**
- * @param doubted faster than the hardware allows, or with other outputs: what looks faster then is `suspect`
+ * @param isDoubtful faster than the hardware allows, or with different outputs: a faster result is then `suspect`
  */
 export function decide(
   { ci95, control }: Estimate & { readonly control: Estimate },

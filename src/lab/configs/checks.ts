@@ -8,23 +8,23 @@ import { signatureFits } from './signature.ts';
 
 type ReadKernel = ReadEnvelope['kernels'][number];
 
-/** What a config is judged against. */
+/** Facts about this host that a config is validated against. */
 export interface ConfigJudge {
   readonly ownKey: Pick<SigningKey, 'publicKey' | 'keyId'>;
-  /** Ids of the keys that `--trust-key` names. */
+  /** Ids of the keys given with `--trust-key`. */
   readonly trustedKeys: readonly string[];
-  /** Of the resident model: `sha256:<hex>`. */
+  /** Digest of the resident model: `sha256:<hex>`. */
   readonly modelDigest: string;
   readonly knownOps: readonly string[];
-  /** Of the adapter. */
+  /** Features of the adapter. */
   readonly features: readonly string[];
-  /** `--allow-unverified-kernels`: a kernel that was never compared gets a warning rather than an error. */
+  /** `--allow-unverified-kernels`: a kernel without parity results gets a warning instead of an error. */
   readonly allowUnverified?: boolean;
-  /** Static checks of one kernel, without a device. */
+  /** Static checks of a kernel; they need no device. */
   readonly staticFindings?: (kernel: ReadKernel) => readonly Finding[] | Promise<readonly Finding[]>;
 }
 
-/** @param raw the envelope with everything that was signed */
+/** @param raw the envelope as read, with unknown members: the signature covers them */
 export function checkSignature(raw: object, envelope: ReadEnvelope, judge: ConfigJudge): Finding[] {
   const { alg, key_id: keyId, public_key: given, value } = envelope.signature;
   if (alg !== 'ed25519')
@@ -39,11 +39,13 @@ export function checkSignature(raw: object, envelope: ReadEnvelope, judge: Confi
     return [fault('tampered', `signature.public_key is not the key that key_id names (${keyId})`)];
   }
   if (ownKey !== undefined && !timingSafeEqual(ownKey, carried)) {
-    return [fault('tampered', `signature.public_key is not this host's, whose id ${keyId} it has`)];
+    return [
+      fault('tampered', `signature.public_key is not the key of this host, although key_id is ${keyId}`),
+    ];
   }
   if (!signatureFits(raw, carried, value)) {
     return [
-      fault('tampered', `The signature of ${keyId} does not fit: the config was changed after it was signed`),
+      fault('tampered', `The signature of ${keyId} is invalid: the config was changed after it was signed`),
     ];
   }
   if (ownKey !== undefined || judge.trustedKeys.includes(keyId)) return [];
@@ -55,18 +57,18 @@ export async function checkSafety(envelope: ReadEnvelope, judge: ConfigJudge): P
   const { name, model, kernels, bindings } = envelope;
   const findings: Finding[] = [];
   if (!isConfigName(name))
-    findings.push(fault('unsafe_name', `name: ${quoted(name)} is no name for a config`));
+    findings.push(fault('unsafe_name', `name: ${quoted(name)} is not a valid config name`));
   if (model.digest !== judge.modelDigest) {
-    const message = `The config is for the model ${model.digest}; resident is ${judge.modelDigest}`;
+    const message = `The config is for the model ${model.digest}, but the resident model is ${judge.modelDigest}`;
     findings.push(fault('model_mismatch', message));
   }
   const names = kernels.map((kernel) => kernel.name);
   for (const twice of new Set(names.filter((one, index) => names.indexOf(one) !== index))) {
-    findings.push(fault('duplicate_kernel', `kernels: ${quoted(twice)} is there more than once`));
+    findings.push(fault('duplicate_kernel', `kernels: ${quoted(twice)} occurs more than once`));
   }
   for (const kernel of new Set(bindings.map((binding) => binding.kernel))) {
     if (names.includes(kernel)) continue;
-    findings.push(fault('unknown_kernel', `bindings: the config holds no kernel ${quoted(kernel)}`));
+    findings.push(fault('unknown_kernel', `bindings: the config has no kernel ${quoted(kernel)}`));
   }
   for (const kernel of kernels) {
     const about = await checkKernel(kernel, judge);
@@ -80,11 +82,11 @@ export async function checkSafety(envelope: ReadEnvelope, judge: ConfigJudge): P
 async function checkKernel(kernel: ReadKernel, judge: ConfigJudge): Promise<Finding[]> {
   const { name, op, requires = [], digest } = kernel;
   const findings: Finding[] = [];
-  if (!kernelName.test(name)) findings.push(fault('unsafe_name', `no name for a kernel`));
+  if (!kernelName.test(name)) findings.push(fault('unsafe_name', `not a valid kernel name`));
   const actual = kernelDigest(kernel);
   if (actual !== digest) {
     findings.push(
-      fault('digest_mismatch', `its content has the digest ${actual}, the config says ${quoted(digest)}`),
+      fault('digest_mismatch', `its digest is ${actual}, but the config states ${quoted(digest)}`),
     );
   }
   for (const feature of requires) {
@@ -92,17 +94,20 @@ async function checkKernel(kernel: ReadKernel, judge: ConfigJudge): Promise<Find
     findings.push(fault('feature_missing', `needs ${feature}, which this adapter does not have`));
   }
   if (!judge.knownOps.includes(op)) {
-    return [...findings, fault('unknown_op', `no op ${quoted(op)}; there are ${judge.knownOps.join(', ')}`)];
+    return [
+      ...findings,
+      fault('unknown_op', `op: expected one of ${judge.knownOps.join(', ')}, got ${quoted(op)}`),
+    ];
   }
   return [...findings, ...((await judge.staticFindings?.(kernel)) ?? [])];
 }
 
-/** Whether each kernel passed its gate, as the config itself says: nothing runs. */
+/** Checks the gate reports that the config contains. Nothing runs. */
 export function checkEvidence({ kernels, evidence }: ReadEnvelope, judge: ConfigJudge): Finding[] {
   return kernels.flatMap(({ name, digest }) => {
     const report = Object.hasOwn(evidence, name) ? evidence[name] : undefined;
     if (report === undefined) {
-      return [fault('missing_evidence', `${quoted(name)}: the config holds no report of its gate`)];
+      return [fault('missing_evidence', `${quoted(name)}: the config has no gate report for it`)];
     }
     if (report.kernel !== name || report.digest !== digest) {
       const message = `${quoted(name)}: the report is about ${quoted(report.kernel)} with the digest ${report.digest}`;
@@ -116,7 +121,7 @@ export function checkEvidence({ kernels, evidence }: ReadEnvelope, judge: Config
         : wrong
           ? ` in the case ${quoted(wrong.case)}`
           : '';
-      return [fault('evidence_rejected', `${quoted(name)}: its gate did not accept it${where}`)];
+      return [fault('evidence_rejected', `${quoted(name)}: the gate did not accept it${where}`)];
     }
     if (report.unverified || report.parity === undefined || report.parity.length === 0) {
       const severity = judge.allowUnverified ? 'warning' : 'error';

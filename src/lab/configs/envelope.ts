@@ -3,22 +3,22 @@ import type { ConfigEnvelope, Fingerprint, KernelRegistration, KernelRegistratio
 import type { SigningKey } from '../../signing/ed25519.ts';
 import { signEnvelope } from './signature.ts';
 
-/** What a config holds. */
+/** Contents of a config. */
 export interface ConfigContents {
-  /** A config name. */
+  /** Valid config name. */
   readonly name: string;
-  /** Of the resident model; the digest is `sha256:<hex>`. */
+  /** The resident model; `digest` is `sha256:<hex>`. */
   readonly model: ConfigEnvelope['model'];
   readonly bindings: ConfigEnvelope['bindings'];
-  /** Every kernel that `bindings` names, once. */
+  /** Each kernel that `bindings` uses. */
   readonly kernels: readonly KernelRegistration[];
-  /** By kernel: the report of its gate. */
+  /** Gate report of each kernel, by kernel name. */
   readonly evidence: Readonly<Record<string, KernelRegistrationReport>>;
   readonly fingerprint: Fingerprint;
   readonly createdAt: Date;
 }
 
-/** The contents as a signed envelope; `canonicalJson` of it is the text to save. */
+/** Builds and signs the envelope. Save it as `canonicalJson`. */
 export function buildEnvelope(contents: ConfigContents, key: SigningKey): ConfigEnvelope {
   const { name, model, bindings, kernels, evidence, fingerprint, createdAt } = contents;
   const unsigned: Omit<ConfigEnvelope, 'signature'> = {
@@ -31,6 +31,6 @@ export function buildEnvelope(contents: ConfigContents, key: SigningKey): Config
     fingerprint,
     created_at: createdAt.toISOString(),
   };
-  // Reports may hold infinities, which JSON writes as null; what is signed is what a reader gets.
+  // Reports can contain infinities, which JSON encodes as null. Sign the values that a reader will get.
   return signEnvelope(JSON.parse(JSON.stringify(unsigned)) as typeof unsigned, key);
 }

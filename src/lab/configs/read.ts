@@ -8,29 +8,31 @@ const mostViolations = 50;
 const mostValues = 250_000;
 const deepest = 60;
 
-/** A config as it came, or why it is none. */
+/** A config that was read, or findings that say why it is invalid. */
 export interface ReadConfig {
   readonly findings: readonly Finding[];
-  /** `raw` holds what was signed, members that the schema does not know included. */
+  /** `raw` includes members that the schema does not know: the signature covers them. */
   readonly config?: { readonly raw: object; readonly envelope: ReadEnvelope };
 }
 
 export const fault = (code: string, message: string): Finding => ({ code, severity: 'error', message });
 
 /**
- * What is said of every path that leads to no config, whatever else is there or is not: a caller could otherwise find out
- * which files the host has, and what is in them.
+ * The same finding for every path that is not a readable config, so that a caller cannot find out which files the host
+ * has or what they contain.
  */
 const noConfig = (path: string): ReadConfig => ({
   findings: [
     fault(
       'unreadable',
-      `${JSON.stringify(path.slice(0, 200))} is no config that this host can read: name a file that the lab saved`,
+      `path: ${JSON.stringify(path.slice(0, 200))} is not a config that this host can read; expected a file that the lab saved`,
     ),
   ],
 });
 
-/** Whether JSON of a file may be judged in detail. */
+/**
+ * Whether a JSON value has the main members of a config, so that detailed findings reveal nothing about other files.
+ */
 const claimsToBeConfig = (value: unknown): boolean =>
   typeof value === 'object' &&
   value !== null &&
@@ -55,7 +57,7 @@ export async function readConfigFile(path: string, folder: string): Promise<Read
   if (!claimsToBeConfig(value)) return noConfig(path);
   const { findings, config } = readConfigValue(value);
   if (config === undefined || text === canonical(value)) return { findings, ...(config && { config }) };
-  const message = `${path} is not canonical JSON (RFC 8785): it was edited or reformatted after it was saved`;
+  const message = `${path} is not canonical JSON (RFC 8785): it was edited or reformatted after saving`;
   return { findings: [...findings, fault('not_canonical', message)], config };
 }
 
@@ -87,7 +89,10 @@ function canonical(value: unknown): string | undefined {
   }
 }
 
-/** Whether checking the value takes little time and stack: a schema makes an issue of every wrong element. */
+/**
+ * Limits size and depth, to bound the time and stack of validation: the schema reports an issue for every wrong
+ * element.
+ */
 function isModest(value: unknown): boolean {
   let level: unknown[] = [value];
   let count = 0;

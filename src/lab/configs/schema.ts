@@ -4,7 +4,7 @@ const text = z.string();
 const texts = z.array(text);
 const number = z.number();
 const numbers = z.record(text, number);
-/** null: it was not finite. */
+/** null: the value was not finite. */
 const measured = number.nullable();
 
 const finding = z.object({
@@ -16,7 +16,7 @@ const finding = z.object({
   length: number.optional(),
 });
 
-/** Report of a gate, as far as a verdict depends on it. */
+/** Gate report: the members that validation uses. */
 const evidence = z.object({
   kernel: text,
   digest: text,
@@ -43,8 +43,8 @@ const kernel = z.object({
 });
 
 /**
- * A config from anywhere. What its members mean is judged later; members beyond these are allowed, because the
- * signature covers them, but for the signature's own.
+ * Schema of a config from any source. Later checks judge the values. Unknown members are allowed because the signature
+ * covers them, except in `signature` itself.
  */
 export const envelopeSchema = z.object({
   contract: z.literal(1),

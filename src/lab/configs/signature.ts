@@ -4,7 +4,7 @@ import type { ConfigEnvelope } from '../types.ts';
 
 type Unsigned = Omit<ConfigEnvelope, 'signature'>;
 
-/** What is signed: the envelope without its signature, as canonical JSON in UTF-8. */
+/** The signed bytes: the envelope without its signature, as canonical JSON in UTF-8. */
 function signedBytes(envelope: object): Buffer {
   const { signature: _, ...rest } = envelope as { signature?: unknown };
   return Buffer.from(canonicalJson(rest));
@@ -23,10 +23,10 @@ export function signEnvelope(envelope: Unsigned, key: SigningKey): ConfigEnvelop
 }
 
 /**
- * Whether a signature fits.
- * @param envelope as it was read, unknown members included: they are signed too
- * @param raw 32 bytes of the public key
- * @param value base64
+ * Verifies a signature.
+ * @param envelope the envelope as read, with unknown members: the signature covers them
+ * @param publicKey raw public key, 32 bytes
+ * @param value signature, base64
  */
 export function signatureFits(envelope: object, raw: Uint8Array, value: string): boolean {
   let bytes: Buffer;

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { isConfigName, LabError } from '../types.ts';
 import { plainReason } from '../../words/plain-reason.ts';
 
-/** Larger than any config that the lab writes. */
+/** In bytes: larger than any config that the lab writes. */
 export const largestConfig = 16 * 1024 * 1024;
 
-/** Saved configs: `<data dir>/configs/<name>.json`, each a regular file. */
+/** Saved configs: regular files `<data dir>/configs/<name>.json`. */
 export class ConfigStore {
   readonly folder: string;
 
@@ -16,7 +16,7 @@ export class ConfigStore {
     this.folder = join(dataDir, 'configs');
   }
 
-  /** Sorted. What is no regular file or has no safe name is not listed. */
+  /** Sorted names. Skips everything that is not a regular file with a valid name. */
   async names(): Promise<string[]> {
     const entries = await readdir(this.folder, { withFileTypes: true }).catch(noneIfAbsent);
     return entries
@@ -26,7 +26,7 @@ export class ConfigStore {
       .sort();
   }
 
-  /** The text as it was saved. Throws `invalid_name` and `unknown_config`. */
+  /** Reads the saved text. Throws `invalid_name` and `unknown_config`. */
   async read(name: string): Promise<string> {
     const path = this.#path(name);
     let bytes: Uint8Array;
@@ -36,13 +36,13 @@ export class ConfigStore {
       const saved = (await this.names()).slice(0, 20).join(', ') || 'none';
       throw new LabError(
         'unknown_config',
-        `There is no config '${name}' (${messageOf(error)}); saved are: ${saved}.`,
+        `There is no config '${name}' (${messageOf(error)}); saved configs: ${saved}.`,
       );
     }
     return new TextDecoder().decode(bytes);
   }
 
-  /** Replaces what was saved under the name, at once or not at all. Throws `invalid_name` and `lab_failed`. */
+  /** Saves a config atomically; replaces one of the same name. Throws `invalid_name` and `lab_failed`. */
   async save(name: string, text: string): Promise<void> {
     const path = this.#path(name);
     try {
@@ -63,16 +63,20 @@ export class ConfigStore {
 
   #path(name: string): string {
     if (isConfigName(name)) return join(this.folder, `${name}.json`);
-    throw new LabError('invalid_name', `${JSON.stringify(name.slice(0, 80))} is no name for a config.`);
+    throw new LabError(
+      'invalid_name',
+      `name: expected letters, digits, '.', '_' and '-', at most 64 characters, got ${JSON.stringify(name.slice(0, 80))}.`,
+    );
   }
 }
 
 /**
- * Reads a regular file of at most so many bytes; throws for anything else, without ever waiting on it.
- * @param flags further ones for `open`
+ * Reads a regular file of at most `maxBytes` bytes. Throws for everything else, and never blocks on it.
+ * @param flags additional flags for `open`
  */
 export async function readRegularFile(path: string, most: number, flags = 0): Promise<Uint8Array> {
-  // Without O_NONBLOCK, opening a pipe waits for its writer. Flags that Windows lacks are undefined, which `|` takes for 0.
+  // Without O_NONBLOCK, opening a pipe waits for a writer. Flags that Windows lacks are undefined, which `|` treats as
+  // 0.
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | flags);
   try {
     const facts = await handle.stat();
@@ -85,21 +89,21 @@ export async function readRegularFile(path: string, most: number, flags = 0): Pr
       if (bytesRead === 0) break;
       size += bytesRead;
     }
-    if (size !== facts.size) throw new Error('it changes while it is read');
+    if (size !== facts.size) throw new Error('it changed while it was read');
     return bytes.subarray(0, size);
   } finally {
     await handle.close();
   }
 }
 
-/** What went wrong with a file, without its path. */
+/** Reason of a file system error, without the path. */
 export function messageOf(error: unknown): string {
   const known: Readonly<Record<string, string>> = {
     ENOENT: 'there is no such file',
     ENOTDIR: 'there is no such file',
     EISDIR: 'it is a directory',
     ELOOP: 'it is a symbolic link',
-    EACCES: 'the host has no right to it',
+    EACCES: 'permission denied',
     ENOSPC: 'the disk is full',
     EROFS: 'the file system is read-only',
   };
@@ -116,7 +120,7 @@ async function written(handle: FileHandle, text: string): Promise<void> {
   }
 }
 
-/** Makes a rename last over a power cut; systems without it (Windows) refuse. */
+/** Makes a rename durable over a power failure. Ignored on systems that do not support it, such as Windows. */
 async function synced(folder: string): Promise<void> {
   const handle = await open(folder).catch(() => undefined);
   await handle?.sync().catch(() => undefined);

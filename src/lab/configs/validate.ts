@@ -4,17 +4,17 @@ import { readConfigFile, readConfigValue } from './read.ts';
 
 export interface Validation {
   readonly report: ValidationReport;
-  /** What was validated, when the report is ok. */
+  /** The validated envelope, when the report is ok. */
   readonly envelope?: ConfigEnvelope;
 }
 
 type StageResult = ValidationReport['stages'][number];
 
 /**
- * Judges a config without running anything: signature, then safety, then the evidence of parity. A stage behind a
- * failed one is skipped.
- * @param request a file, or the config itself
- * @param folder where relative paths start
+ * Validates a config without running anything: signature, then safety, then the parity evidence. Stages after a failed
+ * one are skipped.
+ * @param request path of a file, or the config itself
+ * @param folder base folder of relative paths
  */
 export async function validateConfig(
   request: { readonly path?: string | undefined; readonly envelope?: unknown },

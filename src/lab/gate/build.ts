@@ -1,4 +1,4 @@
-/** Compiles a registration: as it is, and with its indices checked. */
+/** Compiles a registration: as written, and in a build that checks buffer indices. */
 import type { Contract } from '../../../kernels/contracts.ts';
 import { parseStage } from '../stages/parse.ts';
 import { makePipeline } from '../stages/pipeline.ts';
@@ -32,14 +32,14 @@ export class Builder {
     this.#parts = parts;
   }
 
-  /** @param overrides of this build, over those of the registration */
+  /** @param overrides override values of this build; they win over those of the registration */
   async build(overrides: Overrides): Promise<{ candidate?: Candidate; findings: readonly Finding[] }> {
     const { contract, module } = this.#parts;
     const made = await makePipeline(this.#device, { ...this.#request(overrides), module });
     return 'findings' in made ? made : { candidate: { contract, ...made }, findings: [] };
   }
 
-  /** The same with a build that counts accesses out of bounds; as it is where there can be none. */
+  /** Adds a build that counts out-of-bounds accesses. Returns the candidate unchanged when no access needs a check. */
   async withChecks(
     candidate: Candidate,
     overrides: Overrides,
@@ -81,11 +81,11 @@ export class Builder {
   }
 }
 
-/** For example where one more buffer exceeds the adapter's limit. */
+/** Reported when the checked build fails, for example because one more buffer exceeds the limit of the adapter. */
 const unchecked = (reasons: readonly Finding[]): Finding[] => [
   {
     code: 'bounds_unchecked',
     severity: 'warning',
-    message: `accesses out of bounds are not looked for: ${reasons.find(({ severity }) => severity === 'error')?.message}`,
+    message: `out-of-bounds accesses are not checked: ${reasons.find(({ severity }) => severity === 'error')?.message}`,
   },
 ];

@@ -1,4 +1,4 @@
-/** Runs the engine's own kernels on a case. */
+/** Runs the built-in kernels of the engine on a parity case. */
 import type { Contract } from '../../../kernels/contracts.ts';
 import { packParams } from '../../../kernels/define.ts';
 import type { PipelineCache } from '../../engine/gpu/pipelines.ts';
@@ -7,7 +7,7 @@ import type { ParityCase } from '../types.ts';
 
 export interface PreparedBuiltin {
   readonly encode: (pass: GPUComputePassEncoder) => void;
-  /** Runs it once. Words of the contract's writable bindings. */
+  /** Runs it once. Resolves with the 32-bit words of the writable bindings, by name. */
   run(): Promise<Record<string, Uint32Array<ArrayBuffer>>>;
   destroy(): void;
 }
@@ -16,7 +16,7 @@ export interface BuiltinCase {
   readonly contract: Contract;
   readonly one: ParityCase;
   readonly steps: readonly BuiltinStep[];
-  /** Of bindings of role `out`. */
+  /** Sizes of the bindings of role `out`, in 32-bit words, by name. */
   readonly outWords: Readonly<Record<string, number>>;
 }
 
@@ -74,7 +74,7 @@ export async function prepareBuiltin(
         return [{ binding: number, resource: { buffer } }];
       }
       const given = step.bindings[name];
-      if (!given) throw new Error(`${contract.op}: nothing is given for ${name} of ${kernel.source}`);
+      if (!given) throw new Error(`${contract.op}: no buffer for the binding ${name} of ${kernel.source}`);
       return [{ binding: number, resource: { buffer: bufferOf(given) } }];
     });
     return {

@@ -3,27 +3,27 @@ import { Socket } from 'node:net';
 import type { FromChild, ToChild } from './protocol.ts';
 import { plainReason } from '../../words/plain-reason.ts';
 
-/** How a child ended. */
+/** How a child process ended. */
 export interface Death {
-  /** A signal's name, or `exit code N`. */
+  /** Signal name, or `exit code N`. */
   readonly cause: string;
-  /** What it said last: of its own, then of its stderr. */
+  /** The child's last message, then the end of its stderr. */
   readonly lastWords: string;
 }
 
 export interface ChildOptions {
   /** Entry file: `lab-child.ts`, or `lab-child.js` beside the host's bundle. */
   readonly childPath: string;
-  /** A part of the adapter's name; the machine's best when absent. */
+  /** Part of the adapter's name. Default: the best adapter. */
   readonly adapter?: string | undefined;
 }
 
-/** Of stderr. */
+/** Number of characters of stderr that are kept. */
 const keptCharacters = 2000;
 
-/** One process that runs candidates. It never outlives this one, and never keeps it alive while it is idle. */
+/** Child process that runs candidate kernels. It ends with this process, and an idle child does not keep it alive. */
 export class GateChild {
-  /** Resolves when the child can take a job, with how slow the machine is; rejects when it never will. */
+  /** Resolves with the load of the machine when the child can take a job; rejects when it cannot start. */
   readonly ready: Promise<number>;
   readonly died: Promise<Death>;
   readonly #process: ChildProcess;
@@ -35,12 +35,12 @@ export class GateChild {
   constructor({ childPath, adapter }: ChildOptions) {
     const child = fork(childPath, adapter === undefined ? [] : [adapter], {
       serialization: 'advanced',
-      // Flags of the host (an inspector's port, a test runner's loader) are not the child's.
+      // Do not inherit flags of the host, such as an inspector port or the loader of a test runner.
       execArgv: [],
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     });
     this.#process = child;
-    // Dawn warns about limits at every start: of use only when the child dies.
+    // Dawn prints warnings at every start, so stderr is kept and shown only when the child dies.
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr = (this.#stderr + text).slice(-keptCharacters);
     });
@@ -52,7 +52,7 @@ export class GateChild {
         resolve({ cause, lastWords: [this.#lost, this.#stderr.trim()].filter(Boolean).join('\n') });
       };
       child.once('error', (error) => end(plainReason(error)));
-      // Not `exit`: what it wrote last may still be on its way.
+      // Not `exit`: the last output may not have arrived yet.
       child.once('close', (code, signal) => end(signal ?? `exit code ${code}`));
     });
     this.ready = new Promise((resolve, reject) => {
@@ -67,7 +67,7 @@ export class GateChild {
       );
     });
     const letGo = this.hold();
-    // Whoever waits for it hears of an error.
+    // The caller that awaits `ready` handles the error.
     this.ready.then(letGo, letGo);
   }
 
@@ -75,7 +75,7 @@ export class GateChild {
     return this.#process.pid;
   }
 
-  /** The event loop of this process waits for the child until what is returned is called. */
+  /** Keeps the event loop of this process alive for the child until the returned function is called. */
   hold(): () => void {
     this.#holds += 1;
     this.#wait('ref');
@@ -89,14 +89,14 @@ export class GateChild {
     const { stderr, channel } = this.#process;
     this.#process[verb]();
     channel?.[verb]();
-    // A pipe is a socket.
+    // At runtime, the pipe is a socket, which has `ref` and `unref`.
     if (stderr instanceof Socket) stderr[verb]();
   }
 
-  /** @param listener hears every message from now on */
+  /** @param listener receives every message from now on */
   send(message: ToChild, listener: (message: FromChild) => void): void {
     this.#listener = listener;
-    // A dead child is heard of through `died`.
+    // A dead child is reported through `exited`.
     this.#process.send(message, () => {});
   }
 

@@ -4,10 +4,10 @@ import type { KernelRegistration } from '../types.ts';
 export type Grid = readonly [x: number, y: number, z: number];
 
 /**
- * Workgroups of one dispatch.
+ * Evaluates the workgroup counts of one dispatch.
  * @param values dims of the op and overrides of the module
- * @param most per dimension
- * @throws RangeError that says what is wrong with which dimension
+ * @param maxWorkgroups limit for each dimension
+ * @throws RangeError that names the invalid dimension
  */
 export function gridOf(
   dispatch: KernelRegistration['dispatch'],

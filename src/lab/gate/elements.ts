@@ -1,11 +1,11 @@
-/** The elements of a binding as numbers, and words that no result holds by chance. */
+/** Views of a binding's words as numbers, and poison values that do not occur in results by chance. */
 import type { ElementType } from '../../../kernels/contracts.ts';
 
-/** 32-bit words of a binding of `count` elements. */
+/** Size in 32-bit words of a binding with `count` elements. */
 export const wordsOf = (dtype: ElementType, count: number): number =>
   dtype === 'f16' ? Math.ceil(count / 2) : count;
 
-/** The numbers that words hold, and the bits of each element, to compare exactly. */
+/** Elements of a binding as numbers, and as bits for exact comparison. */
 export interface Elements {
   readonly values: Float32Array | Float16Array | Uint32Array;
   readonly bits: Uint32Array | Uint16Array;
@@ -23,13 +23,15 @@ export function elementsOf(dtype: ElementType, words: Uint32Array<ArrayBuffer>):
   return { values, bits: words };
 }
 
-/** What an output holds before a run. Of `nan` nothing finite can be made; `large` survives what skips NaN. */
+/**
+ * Fill value of an output before a run. `nan` makes every computed result NaN; `large` is for kernels that skip NaN.
+ */
 export type Poison = 'nan' | 'large';
 
 const poisons: Readonly<Record<'f32' | 'f16' | 'u32', Readonly<Record<Poison, number>>>> = {
   f32: { nan: 0x7fc0dead, large: 0x7a317a31 },
   f16: { nan: 0x7e5d7e5d, large: 0x7a317a31 },
-  // Numbers that are no token and no count.
+  // Not plausible as a token id or a count.
   u32: { nan: 0xdeadbeef, large: 0x7a317a31 },
 };
 
@@ -37,9 +39,9 @@ export const poisonWord = (dtype: ElementType, poison: Poison): number =>
   poisons[dtype === 'weights' ? 'u32' : dtype][poison];
 
 /**
- * Other contents of the same kind: about half of the words have their signs flipped, the other half with
- * `complement`. Integers stay, because they name rows, pages and tokens. Sign bits of two halves are also harmless in
- * blocks of quantised weights.
+ * Returns different contents of the same kind, by flipping the signs of about half of the words; with `complement`,
+ * of the other half. Integers do not change, because they are indices of rows, pages and tokens. In quantized weight
+ * blocks, flipping the sign bits of two f16 values is also harmless.
  */
 export function perturbed(
   dtype: ElementType,
@@ -50,7 +52,7 @@ export function perturbed(
   if (dtype === 'u32') return changed;
   const signs = dtype === 'f32' ? 0x80000000 : 0x80008000;
   for (let i = 0; i < changed.length; i++) {
-    // Of a product's bits the highest are the mixed ones.
+    // The highest bits of a product are the best mixed.
     const chosen = Math.imul(i ^ seed, 0x9e3779b1) < 0;
     if (chosen !== complement) changed[i] = (changed[i] as number) ^ signs;
   }

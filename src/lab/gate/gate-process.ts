@@ -8,26 +8,26 @@ import { maxStretch, type Phase, PhaseTimer, type TimeLimits, usualLimits } from
 import { plainReason } from '../../words/plain-reason.ts';
 
 export interface GateOptions extends ChildOptions {
-  /** Limits of one registration; the child is killed when it exceeds one. */
+  /** Time limits of one registration. The child is killed when it exceeds one. */
   readonly limits?: Partial<TimeLimits> | undefined;
 }
 
-/** A registration that exceeds a limit is repeated where the machine has become so many times slower meanwhile. */
+/** A registration that exceeds a limit is repeated if the machine has become slower by this factor. */
 const becameBusy = 1.5;
-/** To open a device and compile once; a cold driver cache on a busy machine takes seconds. */
+/** Limit for opening a device and compiling once. A cold driver cache on a busy machine takes seconds. */
 const startMs = 60_000;
 
 type Outcome =
   | { readonly kind: 'report'; readonly report: KernelRegistrationReport }
   | { readonly kind: 'failed'; readonly message: string }
   | { readonly kind: 'died'; readonly death: Death }
-  /** `load` is the one that the limit was stretched by. */
+  /** `load` is the factor by which the limit was extended. */
   | { readonly kind: 'deadline'; readonly phase: Phase; readonly load: number }
   | { readonly kind: 'aborted' };
 
 /**
- * Gates kernels in a child process with a device of its own, one at a time. A candidate that hangs or crashes takes
- * the child with it and nothing else; the next one gets a fresh child.
+ * Runs the gate in a child process with its own device, one registration at a time. A candidate that hangs or crashes
+ * ends only the child; the next registration gets a new one.
  */
 export class GateProcess {
   readonly #options: GateOptions;
@@ -39,23 +39,25 @@ export class GateProcess {
     this.#options = options;
   }
 
-  /** Of the child that waits or works, if there is one. */
+  /** Process id of the current child. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
-  /** Starts a child ahead of the first job. Resolves when it is ready; rejects when this machine cannot gate. */
+  /**
+   * Starts a child before the first job. Resolves when it is ready; rejects when the gate cannot run on this machine.
+   */
   async warm(): Promise<void> {
     await this.#freshChild().ready;
   }
 
   /**
-   * Runs a job after those before it. A candidate's failures are findings of the report.
-   * @throws LabError `lab_failed` when there is no working child, `lab_busy` when the machine is too slow at the moment
-   * to tell a slow kernel from one that never ends; the signal's reason when it is aborted
+   * Queues a job and runs it. Failures of the candidate are findings of the report.
+   * @throws LabError `lab_failed` when no child works, `lab_busy` when the machine is too slow at the moment to
+   * distinguish a slow kernel from one that never ends; the abort reason of the signal
    */
   async register(job: GateJob, signal?: AbortSignal): Promise<KernelRegistrationReport> {
-    // One of its own, so that listeners go with the job.
+    // A separate signal for each job, so that its listeners are released with the job.
     const stop = AbortSignal.any([this.#closed.signal, ...(signal ? [signal] : [])]);
     stop.throwIfAborted();
     const mine = this.#tail.then(async () => {
@@ -63,11 +65,11 @@ export class GateProcess {
       return await this.#run(job, stop);
     });
     this.#tail = mine.catch(() => {});
-    // A job that still waits is given up at once, though its turn comes later.
+    // An abort rejects a queued job at once, not when its turn comes.
     return await unlessAborted(mine, stop);
   }
 
-  /** Kills the child; jobs that run or wait are rejected. */
+  /** Kills the child and rejects running and queued jobs. */
   async close(): Promise<void> {
     this.#closed.abort(new LabError('lab_failed', 'the lab is closed'));
     const child = this.#child;
@@ -95,9 +97,9 @@ export class GateProcess {
       const { outcome, report } = await this.#attempt(job, stop);
       if (outcome.kind !== 'deadline') return { ...report, elapsed_ms: performance.now() - start };
       if (outcome.phase === 'gate') {
-        throw new LabError('lab_failed', 'the gate itself did not finish; try again');
+        throw new LabError('lab_failed', 'the gate did not finish in time; try again');
       }
-      // What hung is dead: this is how busy the machine is without it.
+      // The kernel that hung was killed, so this measures the load of the machine without it.
       const load = await this.#loadNow(stop);
       if (Math.max(load, outcome.load) > maxStretch) throw tooBusy(Math.max(load, outcome.load));
       if (attempt > 1 || load < becameBusy * outcome.load) {
@@ -106,7 +108,7 @@ export class GateProcess {
     }
   }
 
-  /** Runs a job once. The report of one that exceeds a limit or takes its child with it says so. */
+  /** Runs a job once. A timeout or a crash becomes a finding of the report. */
   async #attempt(
     job: GateJob,
     stop: AbortSignal,
@@ -140,7 +142,7 @@ export class GateProcess {
     }
   }
 
-  /** Measured by a child that has nothing else to do. */
+  /** Measures the load in an idle child. */
   async #loadNow(stop: AbortSignal): Promise<number> {
     const child = this.#freshChild();
     const letGo = child.hold();
@@ -151,11 +153,11 @@ export class GateProcess {
     }
   }
 
-  /** Resolves with how slow the machine was when the child became ready. */
+  /** Resolves with the load of the machine when the child became ready. */
   async #whenReady(child: GateChild, stop: AbortSignal): Promise<number> {
     const late = Promise.withResolvers<never>();
     const timer = setTimeout(() => {
-      late.reject(new Error(`no device within ${startMs / 1000} s`));
+      late.reject(new Error(`no GPU device after ${startMs / 1000} s`));
     }, startMs);
     try {
       return await unlessAborted(Promise.race([child.ready, late.promise]), stop);
@@ -191,7 +193,7 @@ export class GateProcess {
     stop.removeEventListener('abort', onAbort);
     if (outcome.kind !== 'report') {
       this.#discard(child);
-      // The next candidate should not wait for a device.
+      // Start the next child now, so that the next candidate does not wait for a device.
       if (!this.#closed.signal.aborted) this.#freshChild();
     }
     return outcome;
@@ -204,14 +206,14 @@ export class GateProcess {
   #deadlineFinding({ phase, load }: Extract<Outcome, { kind: 'deadline' }>): Finding {
     const limit = this.#limits[phase] / 1000;
     const stretched =
-      load > 1 ? ` (stretched ${load.toFixed(1)} times, because the machine is slow or busy)` : '';
+      load > 1 ? ` (extended ${load.toFixed(1)} times because the machine is slow or busy)` : '';
     const message =
       phase === 'compile'
         ? `compiling the kernel did not finish within ${limit} s${stretched}, and its process was killed. ` +
-          'Make the source smaller: fewer unrolled statements, fewer calls, fewer combinations of tunables'
+          'Reduce the source: fewer unrolled statements, fewer calls, fewer tunable combinations'
         : `the kernel ran for more than ${limit} s${stretched}, and its process was killed. ` +
-          'Look for a loop that never ends (a counter that does not move, a bound that is never reached), ' +
-          'for far too many workgroups, or for far too much work in one invocation';
+          'Check for a loop that never ends (a counter that does not change, a bound that is never reached), ' +
+          'for too many workgroups, and for too much work in one invocation';
     return { code: 'deadline', severity: 'error', message };
   }
 
@@ -224,14 +226,14 @@ export class GateProcess {
 const tooBusy = (load: number): LabError =>
   new LabError(
     'lab_busy',
-    `the machine is too busy to judge the kernel: a kernel that the gate knows takes ${Math.round(load)} times as long ` +
-      'as usual. Try again when the machine has less to do',
+    `the machine is too busy to judge the kernel: the calibration kernel takes ${Math.round(load)} times as long ` +
+      'as usual. Try again when the machine is less busy',
   );
 
 const diedFinding = ({ cause, lastWords }: Death): Finding => ({
   code: 'child_died',
   severity: 'error',
   message:
-    `the process that ran the kernel ended (${cause}). The driver crashed on it, the device was lost, or memory ran ` +
-    `out: make it smaller until it runs${lastWords === '' ? '' : `. It said last: ${lastWords}`}`,
+    `the process that ran the kernel ended (${cause}): the driver crashed, the device was lost, or memory ran out. ` +
+    `Reduce the kernel until it runs${lastWords === '' ? '' : `. Last output: ${lastWords}`}`,
 });

@@ -1,8 +1,8 @@
-/** Buffers of one run of a kernel, each with canaries before and behind the part that is bound. */
+/** Buffers for one run of a kernel, each with canary words before and after the bound range. */
 import { type Contract, type ContractBinding, packUniform } from '../../../kernels/contracts.ts';
 import type { ParityCase } from '../types.ts';
 
-/** Offsets of storage bindings are multiples of it on every adapter. */
+/** In bytes. Storage binding offsets that are multiples of it are valid on every adapter. */
 const alignment = 256;
 const canaryWords = alignment / 4;
 
@@ -10,18 +10,18 @@ interface Guarded {
   readonly binding: ContractBinding;
   readonly number: number;
   readonly buffer: GPUBuffer;
-  /** Bytes. */
+  /** Of the bound range, in bytes, like `size`. */
   readonly offset: number;
   readonly size: number;
-  /** The whole buffer before the run. */
+  /** Contents of the whole buffer before the run. */
   readonly before: Uint32Array<ArrayBuffer>;
 }
 
-/** What was found around and in the buffers after a run. */
+/** Contents of the buffers after a run, and words that changed outside of the outputs. */
 export interface AfterRun {
-  /** Contents of writable bindings, by name. */
+  /** Contents of the writable bindings, by name. */
   readonly written: Readonly<Record<string, Uint32Array<ArrayBuffer>>>;
-  /** Canaries that changed: word before (negative) or behind the binding. */
+  /** Canaries that changed. `word` is relative to the start of the binding (negative) or to its end. */
   readonly canaries: readonly { readonly binding: string; readonly word: number }[];
   /** Words of bindings of role `in` that changed. */
   readonly inputs: readonly { readonly binding: string; readonly word: number }[];
@@ -33,9 +33,9 @@ export class GuardedBuffers {
   readonly #uniforms: readonly { readonly number: number; readonly buffer: GPUBuffer }[];
 
   /**
-   * @param contents words of every storage binding
-   * @param lead canary areas before the bindings, and the order in which the buffers are made: of two runs with
-   * different leads, no buffer lies at the same place
+   * @param contents words of every storage binding, by name
+   * @param leadingCanaries number of canary areas before each binding. It also selects the order in which the buffers
+   * are created, so that two runs with different values do not get the same memory.
    */
   constructor(
     device: GPUDevice,
@@ -80,12 +80,12 @@ export class GuardedBuffers {
       });
   }
 
-  /** Bytes of the storage buffers. */
+  /** Total size of the storage buffers, in bytes. */
   get bytes(): number {
     return this.#guarded.reduce((sum, { before }) => sum + before.byteLength, 0);
   }
 
-  /** Only the bindings that the layout has. */
+  /** Creates a bind group for the contract's layout. */
   bindGroup(layout: GPUBindGroupLayout): GPUBindGroup {
     const entries = [
       ...this.#guarded.map(({ number, buffer, offset, size }) => ({
@@ -97,7 +97,7 @@ export class GuardedBuffers {
     return this.#device.createBindGroup({ layout, entries });
   }
 
-  /** Gives inputs and `inout` bindings other contents; `out` bindings keep what is in them. */
+  /** Overwrites the contents of `in` and `inout` bindings. `out` bindings do not change. */
   rewrite(contents: Readonly<Record<string, Uint32Array<ArrayBuffer>>>): void {
     for (const { binding, buffer, offset, before } of this.#guarded) {
       const words = contents[binding.name];
@@ -107,7 +107,7 @@ export class GuardedBuffers {
     }
   }
 
-  /** @returns how many bytes it copied behind `at` */
+  /** Copies the storage buffers to `target` at byte offset `at`. @returns the number of bytes */
   copyTo(encoder: GPUCommandEncoder, target: GPUBuffer, at: number): number {
     let end = at;
     for (const { buffer, before } of this.#guarded) {
@@ -117,7 +117,7 @@ export class GuardedBuffers {
     return end - at;
   }
 
-  /** Reads what `copyTo` copied. */
+  /** Evaluates the data that `copyTo` copied. */
   inspect(copied: ArrayBuffer, at: number): AfterRun {
     const written: Record<string, Uint32Array<ArrayBuffer>> = {};
     const canaries: { binding: string; word: number }[] = [];
@@ -153,7 +153,7 @@ const canary = (binding: number, lead: number, word: number): number =>
 function firstDifference(before: Uint32Array, after: Uint32Array, start: number, end: number): number {
   const a = Buffer.from(before.buffer, before.byteOffset + start * 4, (end - start) * 4);
   const b = Buffer.from(after.buffer, after.byteOffset + start * 4, (end - start) * 4);
-  // As bytes they compare a hundred times faster than in a loop.
+  // Comparing bytes is about a hundred times faster than the loop.
   if (a.equals(b)) return -1;
   for (let i = start; i < end; i++) if (before[i] !== after[i]) return i;
   return -1;

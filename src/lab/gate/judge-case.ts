@@ -1,4 +1,4 @@
-/** One case's runs against the oracle: a verdict in numbers, and findings that say what to do. */
+/** Compares the runs of one case with the oracle: error measures, and findings with advice. */
 import type { Contract } from '../../../kernels/contracts.ts';
 import { exactnessOf } from '../ops/descriptor.ts';
 import type { CaseVerdict, ExpectedOutput, Finding, ParityCase, Tolerance } from '../types.ts';
@@ -17,7 +17,7 @@ export interface CaseMaterial {
   readonly one: ParityCase;
   readonly run: CaseRun;
   readonly expected: Readonly<Record<string, ExpectedOutput>>;
-  /** Words that the built-in kernel left in writable bindings. */
+  /** Words of the writable bindings after the built-in kernel ran. */
   readonly builtin?: Readonly<Record<string, Uint32Array<ArrayBuffer>>> | undefined;
   readonly tolerance: Tolerance;
 }
@@ -32,11 +32,11 @@ export function judgeCase(material: CaseMaterial): Judged {
 
   for (const { inputs, canaries } of [run.first, run.second]) {
     for (const { binding, word } of inputs) {
-      say('input_changed', `${binding} changed from word ${word} on: inputs must stay as they are`);
+      say('input_changed', `the input ${binding} was changed, first at word ${word}: do not write to inputs`);
     }
     for (const { binding, word } of canaries) {
-      const where = word < 0 ? `${-word} words before` : `${word} words behind`;
-      say('canary_changed', `something was written ${where} ${binding}: stay inside of the binding`);
+      const where = word < 0 ? `${-word} words before` : `${word} words after`;
+      say('canary_changed', `the kernel wrote ${where} ${binding}: write only inside the binding`);
     }
   }
   const outputs = contract.bindings.flatMap((binding) => {
@@ -50,10 +50,10 @@ export function judgeCase(material: CaseMaterial): Judged {
   const nmse = most(({ errors }) => errors.nmse);
   const ok = !findings.some(({ severity }) => severity === 'error');
   if (ok && isCoarse(nmse, builtin?.nmse, exactness)) {
-    const beside = builtin ? ` and the built-in's error, ${brief(builtin.nmse)}` : '';
+    const beside = builtin ? ` and the error of the built-in kernel, ${brief(builtin.nmse)}` : '';
     say(
       'lower_precision_than_builtin',
-      `NMSE ${brief(nmse)} is tolerated (${brief(tolerance.nmse)}), but far above the rounding of this op${beside}: look for arithmetic in f16, and for constants and sums of too few bits`,
+      `NMSE ${brief(nmse)} is within the tolerance (${brief(tolerance.nmse)}), but far above the rounding error of this op${beside}: check for f16 arithmetic, and for constants and sums with too few bits`,
       'warning',
     );
   }
@@ -78,7 +78,7 @@ export function judgeCase(material: CaseMaterial): Judged {
   return { verdict, findings };
 }
 
-/** How much too large the errors are, to pick the output that a verdict shows. */
+/** Errors relative to the tolerance, to select the output that the verdict shows. */
 const excess = ({ errors }: OutputRuns, tolerance: Tolerance): number =>
   Math.max(errors.nmse / (tolerance.nmse || 1), errors.maxPart / (tolerance.max_abs || 1));
 
@@ -99,5 +99,5 @@ function builtinErrors(
   };
 }
 
-/** JSON has no infinity. */
+/** JSON cannot represent infinity. */
 const bounded = (value: number): number => Math.min(value, Number.MAX_VALUE);

@@ -1,4 +1,4 @@
-/** One output of one case: what two runs of a kernel left in it against what the oracle expects. */
+/** Compares the results of two runs for one output of one case with the oracle. */
 import type { ContractBinding, Exactness } from '../../../kernels/contracts.ts';
 import { compileExpression, ExpressionError } from '../expression.ts';
 import type { ExpectedOutput, Finding, ParityCase, Tolerance } from '../types.ts';
@@ -12,13 +12,13 @@ export interface OutputRuns {
   readonly rowLength: number;
   readonly first: Elements;
   readonly second: Elements;
-  /** After the run on other inputs, which came before the second. */
+  /** Results of the run on perturbed inputs, which precedes the second run. */
   readonly between: Elements;
-  /** Before the first run. */
+  /** Contents before the first run. */
   readonly before: Elements;
   readonly firstErrors: OutputErrors;
   readonly secondErrors: OutputErrors;
-  /** Of the run with the greater errors. */
+  /** Errors of the run with the larger errors. */
   readonly errors: OutputErrors;
   readonly worse: Elements;
 }
@@ -51,14 +51,14 @@ export function outputRuns(
   };
 }
 
-/** Of an output that has a row a token, its length; else the last dimension. */
+/** Elements of one row: of a token, if the output has one row for each token, else of the last dimension. */
 function rowLengthOf(binding: ContractBinding, one: ParityCase, elements: number): number {
   const values = { ...one.params, ...one.dims };
   const ofRow = binding.shape[0] === 'tokens' ? binding.shape.slice(1) : binding.shape.slice(-1);
   try {
     return ofRow.reduce((product, text) => product * compileExpression(text).evaluate(values), 1);
   } catch (error) {
-    // A size that the op's dims do not tell.
+    // The shape contains a name that is not a dim of the op.
     if (error instanceof ExpressionError) return elements;
     throw error;
   }
@@ -79,7 +79,7 @@ export function judgeOutput(
 
   const kept = find(count, (i) => isKept(expected, i) && !keeps(output, i));
   if (kept >= 0) {
-    say('kept_changed', `${place(kept)} must keep what it held: it lies outside of what the op writes`);
+    say('kept_changed', `${place(kept)} was changed, but the op must not write it`);
   }
   const unwritten = unwrittenOf(output);
   if (unwritten.count > 0) {
@@ -87,7 +87,7 @@ export function judgeOutput(
       unwritten.count === output.errors.compared ? 'nothing was' : `${unwritten.count} elements were not`;
     say(
       'unwritten_output',
-      `${all} written to ${name}, first ${place(unwritten.first)}: write every row and column, whatever the dispatch's size`,
+      `${all} written to ${name}, first ${place(unwritten.first)}: write every row and column for every dispatch size`,
     );
     return;
   }
@@ -101,7 +101,7 @@ export function judgeOutput(
   if (differing < 0) return;
   const text = `${place(differing)} is ${short(first.values[differing])} in one run and ${short(second.values[differing])} in the other, on the same inputs`;
   if (!firstFault && !secondFault) {
-    const message = `${text}, both within the tolerance: look for a race between invocations`;
+    const message = `${text}, both within the tolerance: check for a race between invocations`;
     say('nondeterministic', message, 'warning');
     return;
   }
@@ -115,17 +115,17 @@ export function judgeOutput(
   if (replayed >= 0 && !firstFault) {
     say(
       'replayed_output',
-      `${place(replayed)} still holds the result for the inputs of the run before: compute every element anew, whatever ${name} holds`,
+      `${place(replayed)} still holds the result for the inputs of the previous run: write every element in every run, whatever ${name} contains`,
     );
     return;
   }
   say(
     'nondeterministic',
-    `${text}: look for a race between invocations, and for reads of what an earlier run left`,
+    `${text}: check for a race between invocations, and for reads of data from an earlier run`,
   );
 }
 
-/** Why a run is wrong; undefined when it is not. */
+/** Why the result of a run is wrong; undefined when it is correct. */
 function faultText(
   output: OutputRuns,
   which: Elements,
@@ -137,7 +137,7 @@ function faultText(
     `expected ${short(expected.values[index])}, got ${short(which.values[index])} at ${place(index)}`;
   if (errors.notFinite >= 0) {
     const hint = Number.isFinite(expected.values[errors.notFinite])
-      ? `: look for reads of ${binding.name} (it holds NaN before the run), for a division by zero, for an overflow`
+      ? `: check for reads of ${binding.name} (it contains NaN before the run), division by zero, and overflow`
       : '';
     return { code: 'not_finite', message: `${values(errors.notFinite)}${hint}` };
   }
@@ -157,27 +157,27 @@ function faultText(
   const { first, nmse } = errors.worstRow;
   return {
     code: 'wrong_rows',
-    message: `the row of ${place(first)} has an NMSE of ${brief(nmse)} where ${brief(rowFactor * tolerance.nmse)} is tolerated of a single row, though the mean over all is small: do the same work for every row`,
+    message: `the row of ${place(first)} has NMSE ${brief(nmse)}; the limit for a single row is ${brief(rowFactor * tolerance.nmse)}, although the mean of all rows is within the tolerance: compute every row in full`,
   };
 }
 
 const isKept = ({ kept, open }: ExpectedOutput, i: number): boolean => Boolean(kept?.[i]) && !open?.[i];
 const isCompared = ({ kept, open }: ExpectedOutput, i: number): boolean => !kept?.[i] && !open?.[i];
 
-/** Both runs left an element as it was before. */
+/** Whether both runs left an element unchanged. */
 function keeps({ binding, first, second, before }: OutputRuns, i: number): boolean {
   if (first.bits[i] !== before.bits[i]) return false;
   return second.bits[i] === (binding.role === 'out' ? largePoison(binding, i) : before.bits[i]);
 }
 
-/** Bits of an element of an output before the run in between. */
+/** Bits of an `out` element before the second buffers were first used. */
 function largePoison({ dtype = 'f32' }: ContractBinding, i: number): number {
   const word = poisonWord(dtype, 'large');
   if (dtype !== 'f16') return word;
   return i % 2 === 0 ? word & 0xffff : word >>> 16;
 }
 
-/** Elements that still hold the poison of both runs. */
+/** Counts the elements that still contain the poison value in both runs. */
 function unwrittenOf(output: OutputRuns): { count: number; first: number } {
   let count = 0;
   let first = -1;

@@ -1,7 +1,9 @@
-/** A kernel whose time is known, run to tell how slow or busy the machine is at the moment. */
+/**
+ * Calibration kernel: its run time on a reference machine is known, so it measures how slow or busy this machine is.
+ */
 import type { Gpu } from '../../engine/gpu/device.ts';
 
-/** 32 workgroups of 64 invocations, 20,000 dependent operations each. */
+/** 32 workgroups of 64 invocations, with 20,000 dependent operations each. */
 const source = `
 @group(0) @binding(0) var<storage, read_write> y: array<f32>;
 @compute @workgroup_size(64)
@@ -11,12 +13,12 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   y[id.x] = value;
 }`;
 const workgroups = 32;
-/** What it takes on the slowest machine whose limits need no stretching: two idle cores, Mesa's llvmpipe. */
+/** Run time on the slowest machine whose time limits are not extended: two idle cores, Mesa llvmpipe. */
 const referenceMs = 14;
 const rounds = 3;
 
 export interface KnownKernel {
-  /** How many times as long as on the reference machine it takes now, at least 1. */
+  /** Measures the current run time relative to the reference machine, at least 1. */
   load(): Promise<number>;
 }
 

@@ -5,8 +5,8 @@ import { openKnownKernel } from './known-kernel.ts';
 import type { Bench } from './references.ts';
 
 /**
- * A device of this process alone, warm.
- * @param adapter a part of its name
+ * Opens and warms up the GPU device of the child process.
+ * @param adapter part of the adapter's name
  */
 export async function openBench(adapter: string | undefined): Promise<Bench> {
   const platform = nodePlatform();
@@ -14,7 +14,7 @@ export async function openBench(adapter: string | undefined): Promise<Bench> {
     await platform.requestAdapter(adapter === undefined ? {} : { adapter }),
     platform.backend,
   );
-  // Its compilation starts the driver's compiler, so that the first candidate does not wait for that.
+  // Compiling this kernel starts the driver's compiler, so the first candidate does not wait for it.
   const known = await openKnownKernel(gpu);
   return { gpu, pipelines: new PipelineCache(gpu.device, await platform.wgsl()), known };
 }

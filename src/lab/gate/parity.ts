@@ -1,4 +1,4 @@
-/** Runs a candidate on cases, each against the oracle, with the built-in's own error beside it. */
+/** Runs a candidate on parity cases and compares it with the oracle. Also measures the error of the built-in kernel. */
 import type { LabOp } from '../ops/index.ts';
 import type { CaseVerdict, Finding, ParityCase, Tolerance } from '../types.ts';
 import type { Grid } from './dispatch.ts';
@@ -10,7 +10,7 @@ import { type Candidate, startCase } from './run-case.ts';
 export interface ParityTask {
   readonly op: LabOp;
   readonly cases: readonly ParityCase[];
-  /** By the weights' format. */
+  /** Tolerance for a weight format. */
   readonly toleranceFor: (format?: string) => Tolerance;
   readonly seed: number;
   readonly references: References;
@@ -22,7 +22,7 @@ export interface ParityResult {
   readonly findings: readonly Finding[];
 }
 
-/** Findings of one code that are shown; the others say the same of other cases. */
+/** Further findings of one code are only counted. */
 const shownPerCode = 3;
 
 /** @param gridFor throws `RangeError` */
@@ -35,8 +35,8 @@ export async function checkParity(
   const verdicts: CaseVerdict[] = [];
   const findings: Finding[] = [];
   const reported = new Set<number>();
-  // The GPU works on one case while the oracle computes the next. Only the time in which nothing but the kernel is
-  // waited for counts as the kernel's.
+  // The GPU runs one case while the oracle computes the next. Only the time spent waiting for the kernel counts against
+  // its limit.
   let pending: (() => Promise<void>) | undefined;
   for (const [index, one] of cases.entries()) {
     const grid = tryGrid(gridFor, one);
@@ -50,7 +50,7 @@ export async function checkParity(
     const complement = index % 2 === 1;
     const options = { grid, outWords, seed: seed + index, complement, phases };
     const { done } = await startCase(device, candidate, one, options);
-    // It is awaited later; until then a failure must not count as unheard.
+    // Awaited later: until then, a rejection must not be reported as unhandled.
     done.catch(() => {});
     pending = async () => {
       const run = await phases.during('run', () => done);
@@ -85,7 +85,7 @@ function tryGrid(gridFor: (one: ParityCase) => Grid, one: ParityCase): Grid | Fi
   }
 }
 
-/** The first case that shows a site counts; the same line would be wrong in the others. */
+/** Reports each site once, for the first case in which it occurs. */
 function outOfBounds(
   { checked }: Candidate,
   one: ParityCase,
@@ -98,8 +98,8 @@ function outOfBounds(
     reported.add(index);
     const { binding, line, column, length, write } = site;
     const message =
-      `${binding} has no element ${bad}: ${count} ${write ? 'writes' : 'reads'} out of bounds here, case ${one.name}. ` +
-      `${write ? 'Such a write vanishes' : 'Such a read gives any value'}: compare the index with the op’s dims first`;
+      `${binding} has no element ${bad}: ${count} out-of-bounds ${write ? 'writes' : 'reads'} here, case ${one.name}. ` +
+      `${write ? 'Such a write is discarded' : 'Such a read returns an arbitrary value'}: check the index against the op's dims first`;
     return [{ code: 'out_of_bounds', severity: 'error' as const, message, line, column, length }];
   });
 }
@@ -109,7 +109,7 @@ function fewOfEach(findings: readonly Finding[]): Finding[] {
   const shown = findings.filter(({ code, line }) => {
     const count = (counts.get(code) ?? 0) + 1;
     counts.set(code, count);
-    // A place in the source is worth a line each.
+    // Findings with a source location are all shown.
     return line !== undefined || count <= shownPerCode;
   });
   return shown.map((finding) => {

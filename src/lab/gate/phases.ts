@@ -1,7 +1,7 @@
 import type { KnownKernel } from './known-kernel.ts';
 import type { Phase } from './time-limits.ts';
 
-/** Tells the process outside what a registration waits for, so that each phase has a limit of its own. */
+/** Reports the current phase of a registration to the host process, which applies a time limit to each phase. */
 export class Phases {
   readonly #known: KnownKernel;
   readonly #tell: (phase: Phase, load: number) => void;
@@ -13,13 +13,13 @@ export class Phases {
     this.#tell = tell;
   }
 
-  /** Measures how slow the machine is now. No candidate may be running. */
+  /** Measures the current load of the machine. No candidate may be running. */
   async measureLoad(): Promise<void> {
     this.#load = await this.#known.load();
     this.#tell(this.#phase, this.#load);
   }
 
-  /** Phases do not overlap: a phase inside of another one takes its place until it ends. */
+  /** Runs `work` in a phase. A nested phase replaces the outer one until it ends. */
   async during<T>(phase: Phase, work: () => Promise<T>): Promise<T> {
     const before = this.#phase;
     this.#enter(phase);

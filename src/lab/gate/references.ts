@@ -1,4 +1,4 @@
-/** What the cases of one registration should give, computed once however many builds are compared with it. */
+/** Expected results of the cases of one registration, computed once for all builds that are compared with them. */
 import type { Gpu } from '../../engine/gpu/device.ts';
 import type { PipelineCache } from '../../engine/gpu/pipelines.ts';
 import type { LabOp } from '../ops/index.ts';
@@ -7,17 +7,17 @@ import { prepareBuiltin, type PreparedBuiltin } from './builtin.ts';
 import { wordsOf } from './elements.ts';
 import type { KnownKernel } from './known-kernel.ts';
 
-/** What the child keeps from job to job. */
+/** GPU resources that the child keeps between jobs. */
 export interface Bench {
   readonly gpu: Gpu;
-  /** Of the built-in kernels. */
+  /** Pipelines of the built-in kernels. */
   readonly pipelines: PipelineCache;
   readonly known: KnownKernel;
 }
 
 export interface Reference {
   readonly expected: Readonly<Record<string, ExpectedOutput>>;
-  /** 32-bit words of bindings of role `out`. */
+  /** Sizes of the bindings of role `out`, in 32-bit words, by name. */
   readonly outWords: Readonly<Record<string, number>>;
 }
 
@@ -32,7 +32,7 @@ export class References {
     this.#op = op;
   }
 
-  /** Asks the oracle. */
+  /** Expected result of a case, from the oracle. */
   of(one: ParityCase): Reference {
     const known = this.#known.get(one);
     if (known) return known;
@@ -47,14 +47,14 @@ export class References {
     return reference;
   }
 
-  /** Words of the writable bindings after the built-in ran; undefined where the engine has none for the case. */
+  /** Words of the writable bindings after the built-in kernel ran; undefined when the engine has none for the case. */
   builtin(one: ParityCase): Promise<Record<string, Uint32Array<ArrayBuffer>> | undefined> {
     const known = this.#builtins.get(one) ?? this.#run(one);
     this.#builtins.set(one, known);
     return known;
   }
 
-  /** The built-in bound to the case, to be timed. */
+  /** Binds the built-in kernel to the buffers of a case, for timing. */
   async prepare(one: ParityCase): Promise<PreparedBuiltin | undefined> {
     const { gpu, pipelines } = this.#bench;
     const steps = this.#op.builtin(one, gpu.caps);

@@ -1,4 +1,4 @@
-/** Runs a candidate on one case so that it cannot cheat: see `runCase`. */
+/** Runs a candidate on one case. Several runs on different buffers detect kernels that depend on stale data. */
 import type { Contract, ContractBinding } from '../../../kernels/contracts.ts';
 import { type Dispatchable, submitCompilation } from '../../engine/gpu/compile-ahead.ts';
 import type { ParityCase } from '../types.ts';
@@ -8,17 +8,17 @@ import { perturbed, type Poison, poisonWord } from './elements.ts';
 import { type AfterRun, GuardedBuffers } from './guarded-buffers.ts';
 import type { Phases } from './phases.ts';
 
-/** A pipeline for the bindings of a contract, in group 0. */
+/** A pipeline with the bindings of a contract in group 0. */
 export interface Bindable {
   readonly pipeline: GPUComputePipeline;
   readonly layout: GPUBindGroupLayout;
 }
 
-/** The build that reports accesses out of bounds. */
+/** The build that counts out-of-bounds accesses. */
 export interface CheckedBuild extends Bindable {
-  /** Of group 1: one storage buffer. */
+  /** Layout of group 1: one storage buffer with the counts. */
   readonly countsLayout: GPUBindGroupLayout;
-  /** Places that are counted, two words each. */
+  /** Checked accesses in the source. Each has two words in the counts buffer. */
   readonly sites: readonly Site[];
 }
 
@@ -28,44 +28,44 @@ export interface Candidate extends Bindable {
 }
 
 export interface CaseRun {
-  /** On buffers whose outputs held NaN. */
+  /** Run on buffers whose outputs contained NaN. */
   readonly first: AfterRun;
   /**
-   * On other buffers, after a run on other inputs: outputs held large numbers before that one, and its results after.
+   * Run on other buffers. Their outputs contained large numbers, then the results of a run on perturbed inputs.
    */
   readonly second: AfterRun;
-  /** What writable bindings held before each run. */
+  /** Contents of the bindings before the first run. */
   readonly firstBefore: Readonly<Record<string, Uint32Array<ArrayBuffer>>>;
-  /** What that run on other inputs left in writable bindings. */
+  /** Contents of the writable bindings after the run on perturbed inputs. */
   readonly between: AfterRun['written'];
-  /** By site: accesses out of bounds, and the index of one; empty without a checked build. */
+  /** For each site: the number of out-of-bounds accesses, and one such index. Empty without a checked build. */
   readonly counts: Uint32Array;
-  /** What Dawn refused, for example a binding smaller than the type that the kernel declares. */
+  /** Error from Dawn, for example for a binding smaller than the type that the kernel declares. */
   readonly refused?: string;
 }
 
 export interface CaseOptions {
   readonly grid: Grid;
-  /** Of bindings of role `out`, which cases do not contain. */
+  /** Sizes of the bindings of role `out`, in 32-bit words: cases do not contain them. */
   readonly outWords: Readonly<Record<string, number>>;
-  /** Of the inputs of the run in between. */
+  /** Seed of the perturbed inputs. */
   readonly seed: number;
-  /** Every input differs in that run for this or the other value. */
+  /** Selects which half of the inputs is perturbed; see `perturbWords`. */
   readonly complement: boolean;
   readonly phases: Phases;
 }
 
-/** A case whose runs are submitted. */
+/** A case whose runs were submitted. */
 export interface StartedCase {
   readonly done: Promise<CaseRun>;
 }
 
-/** Pipelines that the driver has compiled. */
+/** Pipelines that the driver has already compiled. */
 const compiled = new WeakSet<GPUComputePipeline>();
 
 /**
- * Three runs and a checked one. Resolves when the kernel is compiled and its runs are submitted; `done` resolves with
- * what they left. Every storage binding lies inside a larger buffer whose rest must not change.
+ * Submits three runs and a bounds-checked one. Resolves when the kernel is compiled and the runs are submitted; `done`
+ * resolves with the results. Every storage binding is part of a larger buffer, the rest of which must not change.
  */
 export async function startCase(
   device: GPUDevice,
@@ -167,7 +167,7 @@ export async function startCase(
   dispatch(encoder, candidate, second);
   at += second.copyTo(encoder, readback, at);
   if (candidate.checked) {
-    // Its results do not count, so it may run where the first one was.
+    // Only the counts of this run are used, so it can reuse the first buffers.
     dispatch(encoder, candidate.checked, first);
     encoder.copyBufferToBuffer(counts, 0, readback, at, countBytes);
   }
@@ -199,7 +199,7 @@ const nothing: CaseRun = {
   counts: new Uint32Array(0),
 };
 
-/** First contents of what a case gives. */
+/** Initial contents of the `in` and `inout` bindings, by name. */
 export const inputsOf = (
   { bindings }: Contract,
   one: ParityCase,
@@ -210,7 +210,7 @@ export const inputsOf = (
       .map((binding) => [binding.name, inputWords(binding, one)]),
   );
 
-/** At least 16 bytes, as in the engine: an input that an op leaves unused may be empty. */
+/** Padded to at least 16 bytes, as in the engine: an input that the op does not use can be empty. */
 function inputWords({ name }: ContractBinding, one: ParityCase): Uint32Array<ArrayBuffer> {
   const data = one.tensors[name];
   if (!data) throw new Error(`case ${one.name} has no ${name}`);

@@ -1,4 +1,4 @@
-/** The gate, stage by stage, in the child. */
+/** Runs the stages of the gate, in the child process. */
 import type { Contract } from '../../../kernels/contracts.ts';
 import { kernelDigest } from '../digest.ts';
 import { toleranceUnder } from '../ops/descriptor.ts';
@@ -29,11 +29,11 @@ import { type Combination, combinationsOf, type Overrides } from './tunables.ts'
 export interface Progress {
   begin(stage: StageName): void;
   end(stage: Stage): void;
-  /** What takes the time from now on, and how slow the machine is. */
+  /** A new phase begins; `load` is the current load of the machine. */
   phase(phase: Phase, load: number): void;
 }
 
-/** Resolves with a report whatever the kernel does, unless it takes the process with it. */
+/** Resolves with a report for every kernel that does not end the process. */
 export async function runGate(
   bench: Bench,
   job: GateJob,
@@ -76,7 +76,7 @@ export async function runGate(
   });
   if (!parsed || !module) return report();
   const reflection = reflect(registration.source);
-  // Neither needs the other, and an author wants to hear all at once.
+  // The two stages are independent, so both run and the author gets all findings at once.
   const fits = await stage('interface', async () =>
     checkInterface(registration, contract, reflection, device),
   );
@@ -101,7 +101,7 @@ export async function runGate(
       if (candidate) combinations.push({ overrides, candidate, gridFor: gridFor(overrides) });
       findings.push(...own);
     }
-    // Some values of a tunable may be too large for an adapter: the others do.
+    // Some tunable values can exceed a limit of the adapter; the others are enough.
     return combinations.length === 0 ? findings : findings.map(asWarning);
   });
   if (!built) return report();
@@ -128,7 +128,7 @@ export async function runGate(
         live: job.live.byOp[registration.op],
         strict: mode === 'strict',
       }),
-      // Of a model with weights of several types the kernel may read some only.
+      // The model can have weight formats that the kernel does not read.
       ...(job.live.captured[registration.op] ?? []).filter(
         ({ format }) => format === undefined || formats.includes(format),
       ),
@@ -137,7 +137,7 @@ export async function runGate(
       throw new Error(`no cases for ${op.contract.op}: at least one weight format is needed`);
     const { told: cases, missing } = tellable(contract, declaredParams(contract, reflection), all);
     const references = new References(bench, op);
-    // Compiling may have taken a while.
+    // Measured again, because compiling can take long.
     await phases.measureLoad();
     const task = { op, cases, toleranceFor, seed, references, phases };
     const result: ParityResult & { tuning?: readonly TunedShape[] } = registration.tunables
@@ -156,7 +156,7 @@ export async function runGate(
 const notTold = ({ op }: Contract, name: string): Finding => ({
   code: 'params_end_early',
   severity: 'info',
-  message: `the struct of params ends before ${name}: where that matters to ${op}, the kernel is neither checked nor bound`,
+  message: `the params struct ends before ${name}: the kernel is neither checked nor bound where ${op} needs it`,
 });
 
 const asWarning = (finding: Finding): Finding =>

@@ -1,4 +1,4 @@
-/** Finds the best combination of a kernel's tunables: gate first, then timing. */
+/** Tuning sweep: finds the fastest tunable combination among those that pass the gate. */
 import type { Finding, ParityCase, TunedShape } from '../types.ts';
 import { checkParity, type ParityResult, type ParityTask } from './parity.ts';
 import type { Bench } from './references.ts';
@@ -8,16 +8,16 @@ export interface SweepResult extends ParityResult {
   readonly tuning: readonly TunedShape[];
 }
 
-/** For the timing of all shapes together. */
+/** Time for measuring all shapes. */
 const budgetMs = 2500;
 const leastShapeMs = 50;
-/** Combinations that fail are told of so many times. */
+/** Further failed combinations are only counted. */
 const shownFailures = 8;
 
 /**
- * Every combination runs a few cases; those that pass are timed on the live shapes (on a drawn one without a model),
- * and a winner runs all cases before it counts.
- * @param checkAll runs all cases, with checks of bounds
+ * Runs a few cases with every combination. Those that pass are timed on the live shapes, or on a random shape without
+ * a model. The fastest must pass all cases.
+ * @param checkAll runs all cases with bounds checks
  */
 export async function sweep(
   bench: Bench,
@@ -28,7 +28,7 @@ export async function sweep(
   const { device } = bench.gpu;
   const failures: Finding[] = [];
   const results: ParityResult[] = [];
-  /** Remembers a failure; true when there is none. */
+  /** Returns true when the result has no error; else records the failure. */
   const passes = ({ overrides }: Combination, result: ParityResult): boolean => {
     const error = result.findings.find(({ severity }) => severity === 'error');
     if (!error) return true;
@@ -36,7 +36,7 @@ export async function sweep(
     failures.push({
       code: 'combination_failed',
       severity: 'warning',
-      message: `${textOf(overrides)} is left out: ${error.message}`,
+      message: `the combination ${textOf(overrides)} is skipped: ${error.message}`,
     });
     return false;
   };
@@ -75,7 +75,7 @@ export async function sweep(
 
   const winners = [...verified.values()].filter((result) => result !== undefined);
   const shown = winners[0] ?? results[0];
-  // Without a winner the errors of a combination are those of the kernel.
+  // If no combination passes, the errors of the first one are reported for the kernel.
   const warnings = [
     ...failures.slice(0, shownFailures),
     ...(failures.length > shownFailures ? [moreFailures(failures.length - shownFailures)] : []),
@@ -90,7 +90,7 @@ export async function sweep(
 const moreFailures = (count: number): Finding => ({
   code: 'combination_failed',
   severity: 'warning',
-  message: `${count} more combinations are left out`,
+  message: `${count} more combinations are skipped`,
 });
 
 const textOf = (overrides: Combination['overrides']): string =>
@@ -100,7 +100,7 @@ const textOf = (overrides: Combination['overrides']): string =>
 
 const kindOf = ({ name }: ParityCase): string => name.split(' ')[0] ?? '';
 
-/** One of each of the kinds that find most mistakes. */
+/** One case of each kind that finds the most errors. */
 function fewCases(cases: readonly ParityCase[]): ParityCase[] {
   const few = ['random', 'ragged', 'one_row'].flatMap(
     (kind) => cases.find((one) => kindOf(one) === kind) ?? [],
@@ -108,7 +108,7 @@ function fewCases(cases: readonly ParityCase[]): ParityCase[] {
   return few.length > 0 ? few : cases.slice(0, 2);
 }
 
-/** A case for each live shape, else one that was drawn. */
+/** One case for each live shape; without live shapes, a random case. */
 function timedCases(cases: readonly ParityCase[]): ParityCase[] {
   const live = cases.filter((one) => kindOf(one) === 'live');
   const drawn = cases.find((one) => kindOf(one) === 'random') ?? cases[0];

@@ -1,20 +1,20 @@
 /**
- * How long a registration may take, by what it waits for. Only the kernel's own runs count against the limit of a
- * kernel: compiling and the gate's own work have limits of their own, and all of them grow with the machine's load.
+ * Time limits of a registration, by phase. Only runs of the kernel count against its limit; compiling and the work of
+ * the gate have separate limits. All limits grow with the load of the machine.
  */
 
-/** `compile`: Tint and the driver. `run`: the kernel on the GPU. `gate`: oracles, built-ins and comparisons. */
+/** `compile`: Tint and the driver. `run`: the kernel on the GPU. `gate`: oracles, built-in kernels, comparisons. */
 export type Phase = 'compile' | 'run' | 'gate';
 
-/** Milliseconds in each phase, summed over one registration, at a load of 1. */
+/** Milliseconds for each phase, summed over one registration, at a load of 1. */
 export type TimeLimits = Readonly<Record<Phase, number>>;
 
 export const usualLimits: TimeLimits = { compile: 120_000, run: 20_000, gate: 300_000 };
 
-/** Limits grow by the load up to this factor; beyond it no verdict about a kernel's time is given. */
+/** Limits are multiplied by the load up to this factor. Above it, the gate answers `lab_busy` instead of a verdict. */
 export const maxStretch = 10;
 
-/** Expires when the time in one phase exceeds its limit. */
+/** Calls `onExpired` when the time in one phase exceeds its limit. */
 export class PhaseTimer {
   readonly #left: Record<Phase, number>;
   readonly #onExpired: (phase: Phase, load: number) => void;
@@ -30,7 +30,7 @@ export class PhaseTimer {
     this.#arm();
   }
 
-  /** @param load how many times as long as on an idle reference machine work takes now */
+  /** @param load current slowness relative to an idle reference machine, from 1 */
   enter(phase: Phase, load: number): void {
     if (this.#isStopped) return;
     const now = performance.now();

@@ -1,4 +1,4 @@
-/** Times the combinations of a kernel's tunables against each other, on shapes of the resident model. */
+/** Times the tunable combinations of a kernel on shapes of the resident model. */
 import { PassTimer } from '../../engine/gpu/pass-timer.ts';
 import type { ParityCase, TunedShape } from '../types.ts';
 import type { Grid } from './dispatch.ts';
@@ -9,7 +9,7 @@ import { type Candidate, inputsOf } from './run-case.ts';
 
 export type Overrides = Readonly<Record<string, number>>;
 
-/** A build with its overrides. */
+/** A build with its override values. */
 export interface Combination {
   readonly overrides: Overrides;
   readonly candidate: Candidate;
@@ -18,13 +18,13 @@ export interface Combination {
 }
 
 const rounds = 5;
-/** A round is long enough to be measured: so many ms, by repeating the dispatch. */
+/** Target duration of a round; the dispatch is repeated to reach it. */
 const roundMs = 0.5;
 const mostRepeats = 32;
-/** So much slower than the best, a combination is not measured again. */
+/** A combination slower than the fastest by this factor is not measured again. */
 const hopeless = 2;
 
-/** Every choice of a value for each tunable. */
+/** All combinations of tunable values. */
 export function combinationsOf(tunables: Readonly<Record<string, readonly number[]>>): Overrides[] {
   return Object.entries(tunables).reduce<Overrides[]>(
     (all, [name, values]) => all.flatMap((one) => values.map((value) => ({ ...one, [name]: value }))),
@@ -32,7 +32,7 @@ export function combinationsOf(tunables: Readonly<Record<string, readonly number
   );
 }
 
-/** Dims as text, for example `tokens=1 rows=96 columns=64 q8_0`. */
+/** Dims and weight format, for example `tokens=1 rows=96 columns=64 q8_0`. */
 export const shapeOf = ({ dims, format }: ParityCase): string =>
   [
     ...Object.entries(dims).map(([name, value]) => `${name}=${value}`),
@@ -46,8 +46,9 @@ interface Run {
 }
 
 /**
- * Runs all by turns, so that what else the machine does hits them alike; the best round of each counts.
- * @param budgetMs after which no round begins but the first
+ * Times the combinations in turns, so that other load on the machine affects them equally. The fastest round of each
+ * counts.
+ * @param budgetMs no round except the first begins after this time
  */
 export async function timeShape(
   { gpu }: Bench,
@@ -81,7 +82,7 @@ export async function timeShape(
     if (builtin) {
       runs.push({ overrides: undefined, best: Number.POSITIVE_INFINITY, encode: builtin.encode });
     }
-    // Compiled before it is timed; the combinations are since they were gated.
+    // Compile the built-in before timing; the combinations were compiled by the gate.
     await builtin?.run();
     await phases.during('run', () => race(runs, timer, budgetMs));
     const tried = runs.flatMap(({ overrides, best }) => (overrides ? [{ overrides, ms: best }] : []));

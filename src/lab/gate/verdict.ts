@@ -1,39 +1,43 @@
-/** How far an output is from what the oracle expects, in numbers. */
+/** Error measures of an output relative to the oracle. */
 import type { ExpectedOutput, Tolerance } from '../types.ts';
 
-/** The error of one output of one case. Left out: elements that are open or kept, and those expected not to be finite. */
+/** Errors of one output of one case. Preserved, unspecified and expected non-finite elements are excluded. */
 export interface OutputErrors {
-  /** Sum of squared errors by the power of what was expected; infinite when an element is not finite. */
+  /**
+   * Normalized mean squared error: sum of squared errors divided by the sum of squared expected values. Infinite when
+   * an element is wrongly non-finite.
+   */
   readonly nmse: number;
   readonly maxAbs: number;
-  /** `maxAbs` as a part of the greatest expected magnitude. */
+  /** `maxAbs` divided by the largest expected magnitude. */
   readonly maxPart: number;
-  /** Greatest error by the expected value; values below a millionth of the greatest count as that. */
+  /** Largest relative error. The divisor is at least a millionth of the largest expected magnitude. */
   readonly maxRel: number;
-  /** Part of the elements that are near what is expected, see `nearness`. */
+  /** Fraction of the elements that are near their expected value; see `nearFactor`. */
   readonly matchedRatio: number;
-  /** Element of the greatest error, or the first that is not finite where it should be. */
+  /** Index of the largest error, or of the first element that is wrongly non-finite. */
   readonly worst: number;
-  /** The rows (at least `leastGroup` elements) whose own NMSE is greatest. */
+  /** The row, or group of short rows, with the largest NMSE. `first` is the index of its first element. */
   readonly worstRow: { readonly first: number; readonly nmse: number };
-  /** First element that is finite where it should not be, or the reverse; -1 when there is none. */
+  /** Index of the first element that is finite but should not be, or the reverse; -1 if there is none. */
   readonly notFinite: number;
   readonly compared: number;
 }
 
 /**
- * An element is near within so many times the root of the tolerated NMSE, by its own magnitude or its row's RMS: of
- * normally distributed errors at the limit of the NMSE, one in sixteen thousand is farther off.
+ * An element is near its expected value when the error is at most this factor times the square root of the tolerated
+ * NMSE, relative to its magnitude or to the RMS of its row. Of normally distributed errors at the NMSE limit, one in
+ * 16,000 is larger.
  */
 const nearness = 4;
-/** Short rows count together up to so many elements: the power of a single one may be next to nothing. */
+/** Short rows are grouped to at least this many elements, because the power of a single row can be close to 0. */
 const leastGroup = 16;
-/** A row that should be a millionth of the others in size has the error of its neighbours' rounding. */
+/** Minimum power of a row relative to the mean: a row a millionth the size of the others has their rounding errors. */
 const leastPower = 1e-12;
 /**
- * A row's own NMSE may be so many times the tolerated mean. Errors of honest kernels differ by row because rows
- * differ in cancellation and in outliers (four times at most in rows of 16 elements, quantised); a row of which a
- * hundredth of the work is left out is off by 1e-2, twice this limit at the widest tolerance there is.
+ * The NMSE of a single row may exceed the tolerated mean by this factor. Errors of correct kernels differ between rows
+ * because of cancellation and outliers, at most by 4 in quantized rows of 16 elements. A row that skips a hundredth of
+ * the work has an NMSE of 1e-2, twice this limit at the widest tolerance.
  */
 export const rowFactor = 10;
 
@@ -45,7 +49,7 @@ interface Group {
   readonly count: number;
 }
 
-/** @param rowLength elements of a row of the output; skipped work cannot hide in the mean of other rows */
+/** @param rowLength elements in a row: rows are also judged one by one, so that the mean cannot hide skipped work */
 export function measure(
   { values: expected, kept, open }: ExpectedOutput,
   got: ArrayLike<number>,
@@ -131,21 +135,21 @@ export function measure(
   };
 }
 
-/** Where nothing but zeros was expected, the error itself. */
+/** The plain error when all expected values are 0. */
 const ratio = (error: number, by: number): number => (by > 0 ? error / by : error);
 
-/** Why errors are more than is tolerated, in words; empty when they are not. */
+/** Texts for the measures that exceed the tolerance. */
 export function faultsOf(errors: OutputErrors, tolerance: Tolerance): string[] {
   const faults: string[] = [];
   if (!(errors.nmse <= tolerance.nmse)) faults.push(`NMSE ${brief(errors.nmse)} > ${brief(tolerance.nmse)}`);
   if (!(errors.maxPart <= tolerance.max_abs)) {
     faults.push(
-      `greatest error ${brief(errors.maxPart)} of the greatest value > ${brief(tolerance.max_abs)}`,
+      `largest error ${brief(errors.maxPart)} relative to the largest value > ${brief(tolerance.max_abs)}`,
     );
   }
   if (!(errors.matchedRatio >= tolerance.matched_ratio)) {
     faults.push(
-      `${percent(errors.matchedRatio)} of the elements match, ${percent(tolerance.matched_ratio)} must`,
+      `${percent(errors.matchedRatio)} of the elements match, at least ${percent(tolerance.matched_ratio)} must`,
     );
   }
   return faults;
@@ -154,21 +158,21 @@ export function faultsOf(errors: OutputErrors, tolerance: Tolerance): string[] {
 export const rowFails = (errors: OutputErrors, tolerance: Tolerance): boolean =>
   errors.worstRow.nmse > rowFactor * tolerance.nmse;
 
-/** Few digits, for texts. */
+/** A value with up to 6 significant digits, for texts. */
 export function short(value: number | undefined): string {
   if (value === undefined) return 'nothing';
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
 }
 
-/** Of errors the first digits tell enough. */
+/** An error measure with 3 significant digits. */
 export const brief = (value: number): string => String(Number(value.toPrecision(3)));
 
 const percent = (part: number): string => `${brief(100 * part)} %`;
 
 /**
- * Whether a result is much coarser than the built-in's and than what the op's own rounding explains: arithmetic in a
- * smaller type. Rounding once to f16 gives an NMSE of 4e-8, f32 arithmetic below 1e-12; where activations may be
- * rounded to 8 bits there is nothing to suspect.
+ * Whether a result is much less precise than the built-in kernel and than the rounding of the op explains, which
+ * suggests arithmetic in a smaller type. Rounding once to f16 gives an NMSE of 4e-8, f32 arithmetic below 1e-12. Ops
+ * whose activations may be rounded to 8 bits are not judged.
  */
 export function isCoarse(nmse: number, builtinNmse: number | undefined, exactness: string): boolean {
   const expectedOf: Readonly<Record<string, number>> = { f32: 1e-11, f16: 5e-7 };

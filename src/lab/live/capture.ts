@@ -1,13 +1,13 @@
-/** Real inputs of the graph's ops, taken from the resident model while it computes. */
+/** Captures the inputs and outputs of ops while the resident model runs a step. */
 import { greedy, type LabDispatch, type Observed, type Plan, type Runner } from '../../engine/index.ts';
 import type { ParityCase, TensorData } from '../types.ts';
 import { extentOf, type StepExtent, tensorOf } from './extents.ts';
 
 const slot = 0;
-/** Tokens before the step that is looked at, unless more are asked for: attention has something to attend to. */
+/** Default number of tokens before the observed step, so that attention has a context. */
 const usualContext = 37;
 
-/** Fills slot 0 with the beginning of a text, on scattered pages with room for some more, and tells how far it goes. */
+/** Prefills slot 0 with tokens, on non-contiguous pages with room for `reserveTokens` more tokens. Returns the extent. */
 async function fillContext(runner: Runner, tokens: readonly number[], more: number): Promise<StepExtent> {
   const { capacity, maxPages } = runner.memory;
   const pages = Math.min(capacity.pages, maxPages, Math.ceil((tokens.length + more) / 32));
@@ -26,9 +26,10 @@ async function fillContext(runner: Runner, tokens: readonly number[], more: numb
 }
 
 /**
- * What the lab kernels of a plan read and wrote in one step of the resident model. The device must be free.
- * @param count rows of the step; 1 is a decoded token, more are a prompt's
- * @param context tokens before it
+ * Runs one step of the resident model and returns what the lab kernels of a plan read and wrote. The device must be
+ * free.
+ * @param count rows of the step: 1 is a decode step, more are a prefill step
+ * @param context tokens before the step
  */
 export async function observeStep(
   runner: Runner,
@@ -48,7 +49,7 @@ export async function observeStep(
       ? step.decodeToken(text[before] ?? 0, before, slot)
       : step.prefillTokens(text, before, options.count, slot);
   step.sample(row, slot, before + options.count, greedy);
-  // Nodes behind the last layer see the sampled row alone.
+  // Nodes after the last layer process only the sampled row.
   const extentFor = (lab: LabDispatch): StepExtent =>
     isSampled(lab) ? { ...extent, tokens: step.dims.samples } : extent;
   const observed = await runner.observe(step, plan, (lab) => {
@@ -65,7 +66,7 @@ export async function observeStep(
   return observed.map((one) => ({ observed: one, given: caseOf(one, extentFor(one.lab)) }));
 }
 
-/** The dispatch works on rows whose logits are wanted. */
+/** Whether the dispatch processes only the rows whose logits are needed. */
 const isSampled = ({ target }: LabDispatch): boolean => !target.startsWith('layers.') && target !== 'embed';
 
 function caseOf({ lab, before }: Observed, extent: StepExtent): ParityCase {

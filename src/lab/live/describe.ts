@@ -1,4 +1,4 @@
-/** The live graph and its parts, with the kernels that are bound now. */
+/** Response bodies of GET /lab/v1/graph and /lab/v1/parts: the live graph with its bound kernels. */
 import { contracts } from '../../../kernels/contracts.ts';
 import {
   choiceOf,
@@ -13,7 +13,7 @@ import { compileExpression } from '../expression.ts';
 import type { LabGraph, LabParts } from '../types.ts';
 import type { LiveTargets } from './shapes.ts';
 
-/** Of a decoded token. */
+/** Step dims of one decoded token. */
 const oneToken = {
   tokens: 1,
   answers: 1,
@@ -26,10 +26,10 @@ const oneToken = {
   logprobs: false,
 };
 
-/** Of a text of one token, for an embedding. */
+/** Step dims of one text of one token, for an embedding model. */
 const oneText = { ...oneToken, answers: 0, singleTiles: 0, wideTiles: 1, adjust: false };
 
-/** Kernel and dispatch that compute each node when one token is decoded, or embedded. */
+/** Kernel and dispatch of each node for a step of one token. */
 function runningOn({
   runner,
   plan,
@@ -43,7 +43,7 @@ function runningOn({
     const [x = 0] = choiceOf(dispatch, dims)?.grid(dims) ?? [];
     const kernel = choiceOf(dispatch, dims)?.kernel;
     if (x === 0 || kernel === undefined) continue;
-    // Of several pieces the first stands for all; of several kernels that could do it, the last one does.
+    // The first part of a split dispatch stands for all parts. If several dispatches cover a node, the last one wins.
     for (const node of dispatch.nodes)
       found.set(node, { kernel, dispatch: dispatch.id.split('#')[0] as string });
   }
@@ -55,7 +55,7 @@ export interface TokenCost {
   readonly bytes: number;
 }
 
-/** Of one decoded token behind `context` positions, by the contracts of what computes it. */
+/** Cost of one decoded token after `context` positions, from the contracts of its lab dispatches. */
 export function contractCost(labs: readonly LabDispatch[], context: number): TokenCost {
   let flops = 0;
   let bytes = 0;
@@ -68,7 +68,7 @@ export function contractCost(labs: readonly LabDispatch[], context: number): Tok
   return { flops, bytes };
 }
 
-/** Of one decoded token behind `context` positions, for a node of an op that has no contract: an equal share of its unit. */
+/** Cost of one decoded token after `context` positions for a node without a contract: an equal share of its unit. */
 export function nodeCost(runner: Runner, node: string, context: number): TokenCost {
   const unit = runner.graph.units.find(({ nodes }) => nodes.some(({ id }) => id === node));
   if (!unit) return { flops: 0, bytes: 0 };
@@ -109,7 +109,7 @@ export async function describeGraph(
       ...(ms === undefined ? {} : { gpu_ms: ms }),
     });
   }
-  // Of results: weights have a type of their own.
+  // Types of the results; a node's `dtype` can be that of its weights.
   const dtypes = new Map(
     nodes.map(({ id, op }) => [id, op === 'kv_write' ? 'f16' : op === 'sample' ? 'u32' : 'f32']),
   );
@@ -134,7 +134,7 @@ export async function describeGraph(
   return { model, nodes, edges, spans };
 }
 
-/** Ids of the nodes whose result each node reads. Buffers stand for whoever wrote them last. */
+/** Ids of the nodes whose results each node reads. A buffer name refers to the node that wrote it last. */
 function producersOf(nodes: readonly GraphNode[]): ReadonlyMap<string, readonly string[]> {
   const ids = new Set(nodes.map(({ id }) => id));
   const latest = new Map<string, string>();
@@ -153,7 +153,7 @@ function producersOf(nodes: readonly GraphNode[]): ReadonlyMap<string, readonly 
   return found;
 }
 
-/** Buffers by the names that other nodes use for them. */
+/** Names of the buffers that a node writes, as other nodes refer to them. */
 function buffersWritten({ op, slot }: GraphNode): readonly string[] {
   if (['embed', 'add', 'position_embed', 'layer_norm', 'expert_sum', 'scale'].includes(op)) return ['hidden'];
   if (op === 'rms_norm')
@@ -166,10 +166,10 @@ function buffersWritten({ op, slot }: GraphNode): readonly string[] {
   return slot === 'logits' ? ['logits'] : [];
 }
 
-/** Registered kernels, as parts lists them. */
+/** Registered kernels, as listed in the parts response. */
 export type KernelRows = LabParts['kernels'];
 
-/** @param bindable states of kernels that may be bound */
+/** @param bindable kernel states in which a kernel can be bound */
 export async function describeParts(
   runner: Runner,
   live: LiveTargets,

@@ -1,23 +1,23 @@
-/** How much of a live buffer a contract's binding covers in one step. */
+/** How many bytes of a live buffer a binding uses in one step. */
 import type { ContractBinding } from '../../../kernels/contracts.ts';
 import { quantBytes, scaleBytes, weightFormat } from '../../../kernels/formats.ts';
 import type { LabDispatch } from '../../engine/index.ts';
 import { compileExpression } from '../expression.ts';
 import type { TensorData } from '../types.ts';
 
-/** What a step adds to a dispatch's own dims. */
+/** Dims of a step, in addition to those of a dispatch. */
 export interface StepExtent {
   readonly tokens: number;
-  /** Positions that the sequence reaches. */
+  /** Length of the sequence after the step. */
   readonly positions: number;
-  /** Pages of the cache in use: numbers below it. */
+  /** Number of cache pages in use; their indices are below it. */
   readonly pages: number;
   readonly slots: number;
 }
 
-/** Bytes at the start of the binding that hold what the step reads or writes. */
+/** Number of bytes, from the start of the binding, that the step reads or writes. */
 export function extentOf(lab: LabDispatch, binding: ContractBinding, step: StepExtent): number {
-  // Bound to a stand-in of a few bytes where the model has none.
+  // A model without biases binds a small placeholder buffer.
   if (binding.name === 'bias' && lab.params['has_bias'] === 0) return 16;
   const values = { ...lab.dims, ...lab.params, ...step, positions: step.positions };
   const sizes = binding.shape.map((one) => compileExpression(one).evaluate(values));

@@ -1,10 +1,10 @@
-/** Whether a kernel's dispatch rule holds for every step that the resident model may form. */
+/** Checks the dispatch rule of a kernel for every step size of the resident model. */
 import type { LabDispatch, LabKernel } from '../../engine/index.ts';
 
 /**
- * What is wrong with the workgroups of a kernel on a dispatch; undefined when nothing is. The gate saw a few sizes: a
- * dispatch that Dawn refuses would take the whole step with it, and one of no workgroups would leave its rows undone.
- * @param most workgroups in a dimension
+ * Why the workgroup counts of a kernel are invalid for a dispatch; undefined when they are valid. The gate checks only
+ * some sizes. A dispatch that Dawn rejects fails the whole step, and one without workgroups skips its rows.
+ * @param maxWorkgroups limit for each dimension
  * @param stepTokens rows of the largest step
  */
 export function gridFault(
@@ -15,7 +15,7 @@ export function gridFault(
   for (let tokens = 1; tokens <= (kernel.contract.tokens === 'one' ? 1 : stepTokens); tokens++) {
     for (const [axis, count] of kernel.grid({ ...dims, tokens }).entries()) {
       if (Number.isSafeInteger(count) && count >= 1 && count <= most) continue;
-      return `its dispatch.${'xyz'[axis]} is ${count} for ${tokens} tokens there, expected a whole number from 1 to ${most}`;
+      return `dispatch.${'xyz'[axis]} for ${tokens} tokens: expected a whole number from 1 to ${most}, got ${count}`;
     }
   }
   return undefined;

@@ -1,4 +1,4 @@
-/** From what an author registers, or a stub, to what the engine binds. */
+/** Converts registrations and stubs to kernels that the engine can bind. */
 import type { WgslSources } from '../../../kernels/assemble.ts';
 import type { LabKernel } from '../../engine/index.ts';
 import { kernelDigest } from '../digest.ts';
@@ -9,8 +9,8 @@ import type { KernelRegistration } from '../types.ts';
 import { overrideValues, reflect } from '../wgsl/reflect.ts';
 
 /**
- * Workgroups by the dims of a step, from dispatch expressions over dims and overrides. Called for every step: what it
- * returns is overwritten by the next call.
+ * Compiles the dispatch expressions of a kernel. The returned function computes the workgroup counts from the dims of
+ * a step. It is called for every step and reuses its result array: the next call overwrites it.
  */
 export function gridOf(
   dispatch: KernelRegistration['dispatch'],
@@ -32,7 +32,7 @@ export function gridOf(
   };
 }
 
-/** @param tuned overrides that a sweep found best; they win over the registration's own */
+/** @param tuned overrides from the tuning sweep; they win over those of the registration */
 export function labKernelOf(
   registration: KernelRegistration,
   tuned: Readonly<Record<string, number>> = {},
@@ -48,18 +48,18 @@ export function labKernelOf(
     entryPoint: registration.entry_point ?? 'main',
     params: declaredParams(contract, reflection),
     constants,
-    // Dispatch rules may name overrides that only have a default.
+    // Dispatch rules may use overrides that have only a default.
     grid: gridOf(registration.dispatch, overrideValues(reflection, constants)),
   };
 }
 
-/** The plain stub of an op, as a kernel: right wherever the contract is, and not fast. */
+/** The plain stub of an op as a kernel: correct for every shape of the contract, but slow. */
 export function stubKernel(wgsl: WgslSources, op: string, format?: string): LabKernel {
   const { source, dispatch, overrides } = renderStub(wgsl, op, 'plain', format);
   return labKernelOf({ name: `stub.${op}`, op, source, dispatch, overrides });
 }
 
-/** Kernels for what the built-ins only have joined to others. */
+/** Kernels for the ops that the built-in kernels compute only in fused form. */
 export function unfusedKernels(wgsl: WgslSources): ReadonlyMap<string, LabKernel> {
   return new Map(['add', 'rope', 'kv_write'].map((op) => [op, stubKernel(wgsl, op)]));
 }

@@ -1,4 +1,4 @@
-/** The resident model on its present device, as the lab sees it. */
+/** The lab's view of the resident model on its current device. */
 import { randomInt } from 'node:crypto';
 import type { WgslSources } from '../../../kernels/assemble.ts';
 import {
@@ -17,17 +17,17 @@ import { stubKernel } from './kernel.ts';
 import { LiveTargets } from './shapes.ts';
 import { shrunk } from './shrink.ts';
 
-/** Ordinary English, for activations as they really occur. */
+/** English sample text, for realistic activations. */
 const sample =
   'Once upon a time, in a small town by the sea, there lived a girl who liked to take things apart. She opened ' +
   'clocks, radios and an old washing machine, and she wrote down in a blue book what each part was for. One day her ' +
   'grandmother asked her why. "Because I want to know what they do when nobody looks," said the girl, and she went on.';
 
-/** A case's weights travel to another process and are multiplied there in double precision. */
+/** Maximum number of weights in a captured case: they are sent to the child, and the oracle computes in float64. */
 const mostWeights = 1e6;
-/** Shapes of one op that are captured. */
+/** Maximum number of shapes to capture for an op. */
 const mostCaptured = 2;
-/** Rows of a prompt's step. */
+/** Rows of a captured prefill step. */
 const capturedRows = 3;
 
 export class LiveModel {
@@ -47,7 +47,7 @@ export class LiveModel {
     this.#unfused = unfused;
   }
 
-  /** Tokens of a text, at least `count` of them. */
+  /** At least `count` tokens of the sample text, repeated as needed. */
   text(count: number): number[] {
     const tokens = [...this.#engine.tokenizer.encode(sample)];
     const all = [...tokens];
@@ -55,13 +55,16 @@ export class LiveModel {
     return all;
   }
 
-  /** By target that a kernel of this op may be bound to. */
+  /** Dispatches by the id of each target that a kernel of this op can be bound to. */
   async dispatches(op: string): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
     const own = this.targets.targets.find((target) => fits(op, target))?.op;
     return own === undefined ? new Map() : await this.targets.dispatches(own);
   }
 
-  /** Each different shape of an op's targets, and real inputs of some. The device is waited for only until `patience`. */
+  /**
+   * The distinct shapes of an op's targets, with captured inputs for some. `captureSignal` limits the wait for the
+   * device.
+   */
   async shapes(op: string, patience: AbortSignal): Promise<LiveShapes> {
     const distinct = new Map<string, LabDispatch>();
     for (const labs of (await this.dispatches(op)).values()) {
@@ -86,13 +89,13 @@ export class LiveModel {
     };
   }
 
-  /** Undefined when the device was busy. */
+  /** Resolves with undefined when the device was busy. */
   async #capture(
     op: string,
     shapes: readonly LabDispatch[],
     patience: AbortSignal,
   ): Promise<readonly ParityCase[] | undefined> {
-    // An embedding table cannot be cut: any token may be asked for.
+    // An embedding table cannot be truncated, because any token id can occur.
     const chosen = shapes
       .filter(({ dims }) => (dims['vocabulary'] ?? 0) * (dims['columns'] ?? 0) <= 4 * mostWeights)
       .slice(0, mostCaptured);
@@ -122,7 +125,10 @@ export class LiveModel {
     }
   }
 
-  /** Tells the FLOPs and bytes of what a dispatch computes, by its nodes: by the span of the same nodes, or by its nodes. */
+  /**
+   * Returns a function for the FLOPs and bytes of a dispatch: of the span with the same nodes, else the sum over its
+   * nodes.
+   */
   async costs() {
     const byNodes = new Map<string, readonly LabDispatch[]>();
     for (const op of new Set(this.targets.targets.map((target) => target.op))) {
@@ -147,7 +153,7 @@ export class LiveModel {
     };
   }
 
-  /** What this adapter can do; measured once. The device must be free. */
+  /** Peak rates of this adapter, measured once. The device must be free. */
   peaks(): Promise<Peaks> {
     this.#peaks ??= measurePeaks(this.runner.gpu);
     this.#peaks.catch(() => (this.#peaks = undefined));

@@ -1,4 +1,4 @@
-/** Parity of what is bound, on the live graph: each component on real activations, then the logits. */
+/** Parity run on the live graph: each bound component on captured activations, then the logits. */
 import {
   feedback,
   greedy,
@@ -17,20 +17,20 @@ import { observeStep } from './capture.ts';
 
 type Component = ParityRunResult['components'][number];
 
-/** Positions whose logits are compared. */
+/** Number of positions whose logits are compared. */
 const comparedPositions = 64;
-/** Where the last of them is, if the context reaches so far. */
+/** End of the compared positions, if the context is long enough. */
 const farPosition = 576;
-/** Tokens before a step that is looked at. */
+/** Tokens before an observed step. */
 const contextTokens = 500;
-/** Tokens of a text that a run has use for. */
+/** Maximum number of text tokens that a run uses. */
 export const textTokens = farPosition;
-/** Rows of a prompt's step that is looked at: few, because the oracle computes every one in double precision. */
+/** Rows of an observed prefill step: few, because the oracle computes each in float64. */
 const promptRows = 3;
 
 /**
- * Every bound component against its oracle, in a decoded token's step and in a prompt's.
- * @param standIns kernels that nobody bound: they do what the built-ins only have joined to others
+ * Compares every bound component with its oracle, in a decode step and in a prefill step.
+ * @param standIns unfused kernels that the planner added; they are not compared
  */
 export async function componentParity(
   runner: Runner,
@@ -50,7 +50,7 @@ export async function componentParity(
       wants: ({ kernel }) => !standIns.has(kernel),
     });
     for (const { observed, given } of looks) {
-      // The oracle holds the thread; others want it, too.
+      // The oracle blocks the thread: let other tasks run between two components.
       await new Promise((resolve) => setImmediate(resolve));
       signal.throwIfAborted();
       const { lab, after } = observed;
@@ -103,9 +103,8 @@ const wordsIn = (contents: ArrayBuffer): Uint32Array<ArrayBuffer> => {
 };
 
 /**
- * KL divergence (nats, of the bound from the built-in distribution) and top-1 agreement at positions of a text: of
- * prompts and of decoded tokens, of a step that holds several sequences, near the start and far from it, because
- * kernels may differ there.
+ * Mean KL divergence (in nats, bound from built-in distribution) and top-1 agreement over positions of a text. Covers
+ * prefill and decode, steps with several sequences, and positions near the start and far from it.
  */
 export async function logitsParity(
   runner: Runner,
@@ -130,7 +129,7 @@ export async function logitsParity(
   return { kl: kl / expected.length, top1_agreement: agreed / expected.length, positions: expected.length };
 }
 
-/** The logits of `comparedPositions` of the tokens, or of all when they are fewer. */
+/** Logits of `comparedPositions` positions of the tokens, or of all when there are fewer. */
 async function logitsOf(
   runner: Runner,
   plans: Plans,
@@ -139,7 +138,7 @@ async function logitsOf(
 ): Promise<Float32Array[]> {
   const { capacity, maxPages } = runner.memory;
   const pages = Array.from({ length: Math.min(maxPages, capacity.pages) }, (_, page) => page);
-  // The last slot, in the order of its own: a kernel that takes no notice of slots or pages reads those of the others.
+  // Use the last slot with its pages in reverse order: a kernel that ignores slots or pages then reads wrong data.
   const last = capacity.slots - 1;
   for (let other = 0; other < last; other++) runner.setPages(other, pages);
   runner.setPages(last, pages.toReversed());
@@ -151,7 +150,7 @@ async function logitsOf(
     if (step.dims.samples > 0) rows.push(...(await runner.logits(step, plan)));
     else await runner.submit(step, plan);
   };
-  /** A prompt's rows, the last `sampled` of which are compared. */
+  /** Runs prefill rows; the last `sampled` of them are compared. */
   const prompt = async (first: number, count: number, sampled: number) => {
     step.clear();
     const row = step.prefillTokens(tokens, first, count, last);
@@ -162,7 +161,7 @@ async function logitsOf(
 
   const compared = Math.min(comparedPositions, tokens.length);
   const decoded = Math.floor(compared / 2);
-  // As many rows of logits as a step has room for at least.
+  // Every step has room for this many rows of logits.
   const chunk = Math.min(8, capacity.stepTokens, compared - decoded);
   const near = compared - decoded - chunk;
   for (let first = 0; first < near; first += chunk) {
@@ -171,17 +170,17 @@ async function logitsOf(
   }
   const far = tokens.length - decoded;
   for (let first = near; first < far; ) {
-    // In the largest steps that there are; the logits behind the last one count.
+    // In steps of maximum size; only the logits after the last one are compared.
     const count = Math.min(capacity.stepTokens, far - first);
     const isLast = first + count === far;
     await prompt(first, count, isLast ? Math.min(chunk, count) : 0);
     first += count;
   }
-  // Some at once, each in a slot of its own; that all are the same sequence makes no difference.
+  // Decode several tokens in one step, each in its own slot, all with the pages of the same sequence.
   const together = Math.min(capacity.slots, 8, decoded);
   for (let slot = 0; slot < together; slot++) runner.setPages(slot, pages.toReversed());
   step.clear();
-  // But a state of the text so far is in one slot alone: the others can only begin it.
+  // A recurrent state exists only in the last slot; the other slots decode the first token.
   const keepsState = runner.memory.caches.some(({ kind }) => kind === 'state');
   const goneOn = keepsState ? 1 : together;
   for (let n = 0; n < together; n++) {

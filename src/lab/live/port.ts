@@ -1,13 +1,13 @@
-/** The bench's port on the live engine. The device must be free while it is used. */
+/** Bench port for the live engine. The device must be free while it is used. */
 import { feedback, greedy, type Plan, type Plans, type Runner } from '../../engine/index.ts';
 import type { BenchPort } from '../bench/port.ts';
 
 const slot = 0;
 const stepsInFlight = 2;
-/** Which one makes no difference to the time. */
+/** Any token: the time does not depend on it. */
 const anyToken = 0;
 
-/** @param costOf FLOPs and bytes of one decoded token by the id of a dispatch, at a context */
+/** @param costOf FLOPs and bytes of one decoded token for the nodes of a dispatch, at a context length */
 export function benchPort(
   runner: Runner,
   bound: Plans | undefined,
@@ -15,7 +15,7 @@ export function benchPort(
 ): BenchPort {
   const { capacity, maxPages } = runner.memory;
   const { vocabulary } = runner.graph.shape;
-  // Where rows stream in from the file the host must know a token before the step that reads it.
+  // With embedding rows streamed from the file, the host must know each token before the step that reads it.
   const inFlight = runner.needsIds ? 1 : stepsInFlight;
   const step = runner.newStep();
   const builtin: Plans = { one: runner.plan, many: runner.plan, destroy() {} };
@@ -52,12 +52,12 @@ export function benchPort(
       const start = performance.now();
       for (let n = 0; n < count; n++) {
         step.clear();
-        // The token drawn last stays on the GPU where it can, as it does when an answer is decoded.
+        // The last sampled token stays on the GPU if possible, as in normal decoding.
         const last = runner.needsIds ? (tokens.at(-1) ?? first) : feedback;
         const row = step.decodeToken(n === 0 ? first : last, context + n, slot);
         step.sample(row, slot, context + n + 1, greedy);
         const drawn = runner.submit(step, planOf(arm));
-        // Of those that are not awaited, when one before them fails.
+        // Steps that are not awaited because an earlier one failed.
         drawn.catch(() => undefined);
         flying.push(drawn);
         if (flying.length >= inFlight) tokens.push((await flying.shift())?.[0] ?? 0);

@@ -1,4 +1,4 @@
-/** What every target of the live graph looks like to its op's contract. */
+/** Dims, params and weight formats of every target of the live graph, as its op's contract defines them. */
 import type { WgslSources } from '../../../kernels/assemble.ts';
 import { contracts } from '../../../kernels/contracts.ts';
 import {
@@ -11,7 +11,7 @@ import {
 } from '../../engine/index.ts';
 import { stubKernel } from './kernel.ts';
 
-/** Plans all targets of one op with a stub, to see what they are bound to; nothing runs. */
+/** Plans the stub kernel on all targets of one op, to read their lab dispatches. Nothing runs. */
 async function dispatchesOf(
   runner: Runner,
   kernel: LabKernel,
@@ -27,7 +27,7 @@ async function dispatchesOf(
   }
 }
 
-/** Targets by id, with what their dispatches are bound to: a matrix in several pieces has several. */
+/** Targets of the live graph with their lab dispatches. A target whose matrix is split has several. */
 export class LiveTargets {
   readonly targets: readonly Target[];
   readonly #runner: Runner;
@@ -47,7 +47,7 @@ export class LiveTargets {
     return this.targets.filter((target) => target.op === op);
   }
 
-  /** By target of this op. A target that cannot be bound alone is missing. */
+  /** Lab dispatches by target id, for an op. Targets that cannot be bound on their own are missing. */
   dispatches(op: string): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
     let found = this.#byOp.get(op);
     if (!found) {
@@ -58,7 +58,7 @@ export class LiveTargets {
     return found;
   }
 
-  /** Why a target is missing from `dispatches` of its op. */
+  /** Why a target is missing from `dispatches`. */
   refusal(id: string): string | undefined {
     return this.#refusals.get(id);
   }
@@ -67,7 +67,7 @@ export class LiveTargets {
     if (!contracts.has(op)) return new Map();
     const kernel = stubKernel(this.#wgsl, op);
     const targets = this.ofOp(op);
-    // Nodes and spans of one op share nodes, and cannot be bound together.
+    // Nodes and spans of one op overlap and cannot be planned together.
     const groups = [targets.filter(({ isSpan }) => !isSpan), targets.filter(({ isSpan }) => isSpan)];
     const byTarget = new Map<string, LabDispatch[]>();
     for (const group of groups.filter((one) => one.length > 0)) {
@@ -88,7 +88,7 @@ export class LiveTargets {
         this.#refusals.set(first.id, error.message);
         return [];
       }
-      // One of them cannot be bound alone: find out which.
+      // At least one target cannot be bound on its own: plan each separately to find out which.
       const each: LabDispatch[] = [];
       for (const target of group) each.push(...(await this.#dispatchesOrEach(kernel, [target])));
       return each;

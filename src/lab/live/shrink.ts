@@ -1,8 +1,11 @@
-/** A case of a large matrix with fewer rows of it: weights travel to another process, and the oracle reads them all. */
+/** Truncates the weight matrix of a case: weights are sent to the child process, and the oracle reads all of them. */
 import { quantBytes, scaleBytes, weightFormat } from '../../../kernels/formats.ts';
 import type { ParityCase } from '../types.ts';
 
-/** The first rows of a product's matrix (of gate and of up), at most so many weights of them; others as they are. */
+/**
+ * Keeps the first rows of a product's matrix (of both gate and up), at most `maxWeights` weights. Other cases are
+ * unchanged.
+ */
 export function shrunk(one: ParityCase, mostWeights: number): ParityCase {
   const { dims, params, tensors, format } = one;
   const rows = dims['rows'] ?? 0;
@@ -11,10 +14,10 @@ export function shrunk(one: ParityCase, mostWeights: number): ParityCase {
     return one;
   const blocks = dims['blocks'] ?? 0;
   const layout = weightFormat(format ?? '');
-  // Pairs of rows, because two blocks may share a word of scales, or of quants.
+  // In pairs of rows, because two blocks can share a word of scales or quants.
   const quantWords = quantBytes(layout, { rows: 2, blocks }) / 4;
   const scaleWords = scaleBytes(layout, { rows: 2, blocks }) / 4;
-  // Two halves: rows of gate, then rows of up.
+  // A gated matrix has two halves: the rows of gate, then the rows of up.
   const halves = quants.length / ((rows / 2) * quantWords);
   const pairs = Math.max(1, Math.floor(mostWeights / (2 * blocks * 32 * halves)));
   const kept = 2 * pairs;

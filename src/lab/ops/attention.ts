@@ -34,9 +34,9 @@ interface Shape {
   readonly magnitude?: Magnitude;
   readonly spare?: number;
   readonly maxPages?: number | undefined;
-  /** Positions a token reads; 0: all. */
+  /** Size of the sliding window in positions; 0: no window. */
   readonly window?: number | undefined;
-  /** Of scores, where it is not 1 / sqrt(head_dim). */
+  /** Scale of the scores. Default: 1 / sqrt(head_dim). */
   readonly scale?: number | undefined;
 }
 
@@ -64,7 +64,7 @@ const singles = (...positions: readonly number[]): Run[] => positions.map((first
 
 function shapes(random: Random, { strict }: CaseOptions): Shape[] {
   const list: Shape[] = [
-    // From the first position on, and one that decodes beside.
+    // A prompt from position 0, together with a decoding sequence.
     {
       kind: 'random',
       heads: 4,
@@ -150,7 +150,7 @@ function singleShapes(random: Random, { strict }: CaseOptions): Shape[] {
   ];
 }
 
-/** Windows that are narrower than a page, as wide, of several, and one that nothing leaves; the last run is of one token. */
+/** Windows smaller than, equal to and larger than a page, and larger than the context. The last run has one token. */
 function windows(random: Random): Shape[] {
   const model = { kind: 'ragged' as const, heads: 4, kvHeads: 2, headDim: 16 };
   return [
@@ -178,7 +178,7 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
       window: params['window'],
       scale: params['scale'],
     };
-    // The cache of the model may be no longer than this.
+    // The cache of the model may not have room for more.
     const most = Math.max(8, (params['max_pages'] ?? 4) * pageTokens) - 6;
     const position = Math.min(most, (params['window'] ?? 0) + between(random, 66, 90));
     const alone = { ...common, runs: singles(position) };
@@ -191,7 +191,7 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
   });
 }
 
-/** Values of the extreme case; halves reach 65504. */
+/** Magnitude of values in the extreme case. The largest f16 is 65504. */
 const largeValue = 1e4;
 
 function makeCase(random: Random, shape: Shape): ParityCase {
@@ -209,7 +209,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   const context = read.reduce((sum, positions) => sum + positions, 0) / tokens;
   const elements = pages * kvHeads * pageTokens * headDim;
   const valueScale = { ordinary: 1, large: largeValue, small: 1e-3 }[magnitude];
-  // Scores of about 1.5: no position alone decides, and none is without weight.
+  // Scores of about 1.5: no single position dominates, and none is negligible.
   const qkv = random.normals((tokens + spare) * (heads + 2 * kvHeads) * headDim, 1.5);
   const keys = halfNormals(random, elements);
   if (magnitude === 'small') qkv.forEach((value, i) => (qkv[i] = value * smallest));
@@ -237,14 +237,14 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   };
 }
 
-/** Part that all keys, and with either sign all queries, have in common. */
+/** Constant that is part of every key and, with either sign, of every query. */
 const commonKey = 3;
-/** Scores of the extreme case are about as far from 0: e^score is beyond f32. */
+/** Magnitude of the scores in the extreme case: e^score overflows f32. */
 const farScore = 250;
 
 /**
- * Moves all scores of a query to about `farScore`, or below zero as far: softmax is the same, unless it is computed
- * without regard to the greatest score, or in half precision.
+ * Shifts all scores of a query to about `farScore` or `-farScore`. This does not change the softmax, unless it is
+ * computed without subtracting the maximum, or in half precision.
  */
 function pushScores(
   random: Random,
@@ -252,7 +252,7 @@ function pushScores(
   keys: Float16Array,
   { heads, kvHeads, headDim }: { heads: number; kvHeads: number; headDim: number },
 ): void {
-  // Keys differ little, so that several positions count.
+  // Keys are similar, so that several positions contribute.
   for (let i = 0; i < keys.length; i++) keys[i] = (keys[i] as number) / 10 + commonKey;
   const push = farScore / (commonKey * Math.sqrt(headDim));
   const width = (heads + 2 * kvHeads) * headDim;
@@ -303,7 +303,7 @@ function oracle(one: ParityCase): Readonly<Record<string, ExpectedOutput>> {
   return { out: { values: values64, kept } };
 }
 
-/** Tiles as the scheduler makes them: a token alone, or as many of a run as a tile holds. */
+/** Tiles as the scheduler builds them: a single token, or as many consecutive tokens as a tile can hold. */
 function tilesOf(one: ParityCase, tile: number): { single: number[]; wide: number[] } {
   const places = new PagedPlaces(one);
   const tokens = member(one.dims, 'tokens');
@@ -325,8 +325,8 @@ function tilesOf(one: ParityCase, tile: number): { single: number[]; wide: numbe
 }
 
 /**
- * The engine compiles a variant for the heads of its model, which takes a software adapter seconds; so it is asked only
- * about these, and where it has subgroups.
+ * The built-in kernel is compiled for each head configuration, which takes seconds on a software adapter. So it runs
+ * only for the configurations of the resident model, and only on adapters with subgroups.
  */
 function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined {
   const { params, dims } = one;

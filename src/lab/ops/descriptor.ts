@@ -4,23 +4,24 @@ import { stubTargets } from '../stubs.ts';
 import type { OpDescriptor, ParityMode, Tolerance } from '../types.ts';
 
 /**
- * Of honest kernels errors are spread over the elements like noise: at the limit of the NMSE its root is their part of
- * the RMS. `max_abs` fails what is wrong in one place only: about five times that root where the greatest element is no
- * more than the RMS, and with 8 bits half of that, because there it is two to four times the RMS. Nearness in
- * `matched_ratio` is four times the root: one element in sixteen thousand is farther off by chance.
+ * Tolerances by exactness. Errors of correct kernels are spread over the elements like noise: at the NMSE limit, the
+ * typical error is sqrt(NMSE) times the RMS. `max_abs` rejects single wrong elements: it is about five times
+ * sqrt(NMSE), for outputs whose largest element is close to the RMS; with 8-bit activations half of that, because the
+ * largest element is then two to four times the RMS. In `matched_ratio`, near means four times sqrt(NMSE): by chance,
+ * one element in 16,000 has a larger error.
  */
 export const tolerances: Readonly<Record<Exactness, Tolerance>> = {
   f32: { nmse: 1e-7, max_abs: 1.5e-3, matched_ratio: 0.999 },
-  // f16 keeps 11 bits: rounding once gives an NMSE of 4e-8. A result between two halves may become either, which is a
-  // thousandth: strict mode takes a tenth of these.
+  // f16 has 11 significant bits: rounding once gives an NMSE of 4e-8, and neighboring values differ by a thousandth.
+  // Strict mode multiplies these limits by 0.1.
   f16: { nmse: 1e-6, max_abs: 1e-2, matched_ratio: 0.999 },
-  // Activations of 8 bits give an NMSE of 3e-5 to 1e-4, by how much blocks differ within.
+  // Rounding activations to 8 bits gives an NMSE of 3e-5 to 1e-4, depending on the value range in a block.
   quantised: { nmse: 5e-4, max_abs: 5e-2, matched_ratio: 0.995 },
-  // Token ids: one is right or wrong.
+  // Token ids.
   exact: { nmse: 0, max_abs: 0, matched_ratio: 1 },
 };
 
-/** How exact an op's results must be with weights of a format: what they do not round, its kernels may not round. */
+/** Required exactness of an op with a weight format: kernels must not round activations more than the format does. */
 export function exactnessOf({ exactness }: Contract, format?: string): Exactness {
   if (exactness !== 'quantised') return exactness;
   if (format === 'f32') return 'f32';
@@ -29,7 +30,7 @@ export function exactnessOf({ exactness }: Contract, format?: string): Exactness
 
 const strictScale = 0.1;
 
-/** What is tolerated under a parity mode. */
+/** Tolerance of an op under a parity mode. */
 export function toleranceUnder(
   contract: Contract,
   format: string | undefined,
@@ -42,7 +43,7 @@ export function toleranceUnder(
 
 const accesses = { in: 'read', out: 'read_write', inout: 'read_write', uniform: 'uniform' } as const;
 
-/** The `/lab/v1/ops` entry of an op, for an adapter with these features. */
+/** Entry of an op in the response of GET /lab/v1/ops, for an adapter with these features. */
 export function describeOp(contract: Contract, features: readonly string[]): OpDescriptor {
   const { op, summary, tokens, dims, bindings, dispatch, exactness, flops, bytes } = contract;
   const targets = stubTargets(op, features);
@@ -99,13 +100,13 @@ export function describeOp(contract: Contract, features: readonly string[]): OpD
   };
 }
 
-/** Products read their activations as vec4 where they like. */
+/** Matrix products may read their activations as vec4. */
 const limitOf = ({ covers }: Contract, name: string) =>
   name === 'x_stride' && covers.includes('matmul') ? { multiple_of: 4 } : {};
 
-/** Larger ops that do all this one does, in the same order, and more. */
+/** Larger ops that contain the steps of this op, in the same order. */
 function spansOf({ op, covers, tokens }: Contract): string[] {
-  // The norm of heads is in place, between a product and a rotation: no product takes it over.
+  // The norm of heads runs in place, between a product and a rotation, and is never fused into a product.
   if (op === 'head_norm') return [];
   return [...contracts.values()]
     .filter((other) => other.covers.length > covers.length && (tokens === 'any' || other.tokens === 'one'))
@@ -117,13 +118,13 @@ function spansOf({ op, covers, tokens }: Contract): string[] {
 
 const definitions: Readonly<Record<string, string>> = {
   sample:
-    'the same draw: temperature, top-k, top-p, min-p, then the greatest logit / temperature + Gumbel noise of (seed, position, token); integers, compared exactly',
-  rope: '(a, b) -> (a cos - b sin, a sin + b cos) of every pair',
-  kv_write: 'k and v rounded to the nearest f16, everything else of the cache as it was',
-  rope_kv_write: 'rope, then k and v rounded to the nearest f16, everything else of the cache as it was',
+    'the same sampling: temperature, top-k, top-p, min-p, then the token with the largest logit / temperature + Gumbel noise of (seed, position, token); integers, compared exactly',
+  rope: '(a, b) -> (a cos - b sin, a sin + b cos) for every pair',
+  kv_write: 'k and v rounded to the nearest f16, the rest of the cache unchanged',
+  rope_kv_write: 'rope, then k and v rounded to the nearest f16, the rest of the cache unchanged',
 };
 
-/** What results are compared with, in words. */
+/** Description of the oracle, for the ops response. */
 export function oracleOf({ op, summary }: Contract): string {
   const definition = definitions[op];
   if (op === 'sample' && definition) return definition;

@@ -1,32 +1,35 @@
-/** What the cases of different ops have in common. */
+/** Helpers to generate parity cases, shared by the ops. */
 import type { StepDims } from '../../../kernels/define.ts';
 import type { Dims } from '../types.ts';
 import type { Random } from './random.ts';
 
-/** Which sort of input a case holds; the first word of its name. */
+/** Kind of input of a case; the first word of its name. */
 export type Kind = 'random' | 'ragged' | 'extreme' | 'one_row' | 'live';
 
-/** For example `ragged 3x64x96 q8_0`. */
+/** Name of a case, for example `ragged 3x64x96 q8_0`. */
 export function caseName(kind: string, dims: Dims, shape: readonly string[], format?: string): string {
   const sizes = shape.map((dim) => dims[dim]).join('x');
   return [kind, sizes, ...(format === undefined ? [] : [format])].join(' ');
 }
 
-/** A whole number from `low` to `high`. */
+/** Random integer from `low` to `high`, inclusive. */
 export const between = (random: Random, low: number, high: number): number =>
   low + random.below(high - low + 1);
 
-/** `ordinary`: about 1. `large`: the same with one in thirty of 1e5. `small`: about 1e-6, which f16 cannot count with. */
+/**
+ * `ordinary`: about 1. `large`: one in 30 elements about 1e5, the others about 1. `small`: about 1e-6, too small for
+ * f16.
+ */
 export type Magnitude = 'ordinary' | 'large' | 'small';
 
 export const smallest = 1e-6;
 const largest = 1e5;
-/** One in so many is large. */
+/** One in this many elements is large. */
 const everyLarge = 30;
 
 /**
- * Rows of a magnitude, each with a scale of its own when `spread`.
- * In extreme rows some elements are -0, and the last of three or more rows is all zeros.
+ * Random rows of a magnitude; with `spread`, each row has a different scale. Rows that are not `ordinary` contain -0,
+ * and the last of three or more such rows is all zeros.
  */
 export function activations(
   random: Random,
@@ -54,11 +57,11 @@ export function activations(
   return values;
 }
 
-/** Weights of a norm: near 1, no two alike. */
+/** Random norm weights near 1. */
 export const gains = (random: Random, count: number): Float32Array<ArrayBuffer> =>
   random.normals(count, 0.3).map((value) => 1 + value);
 
-/** A step of `tokens` rows for the built-in kernels. */
+/** Step dims of `tokens` rows, for the built-in kernels. */
 export const stepOf = (tokens: number, more: Partial<StepDims> = {}): StepDims => ({
   tokens,
   answers: tokens === 1 ? 1 : 0,
@@ -72,7 +75,7 @@ export const stepOf = (tokens: number, more: Partial<StepDims> = {}): StepDims =
   ...more,
 });
 
-/** The rows of a strided matrix, one behind the other. */
+/** Copies the rows of a strided matrix to a contiguous one. */
 export function tight(
   values: Float32Array,
   rows: number,
@@ -88,23 +91,23 @@ export function tight(
   return out;
 }
 
-/** A member of `params` or `dims` that the case must have. */
+/** Value of a required member of `params` or `dims`. */
 export function member(values: Readonly<Record<string, number>>, name: string): number {
   const value = values[name];
   if (value === undefined) throw new Error(`${name} is missing`);
   return value;
 }
 
-/** Contents of an f32 binding that the case must have. */
+/** Contents of a required f32 binding. */
 export function floats(tensors: Readonly<Record<string, unknown>>, name: string): Float32Array<ArrayBuffer> {
   const data = tensors[name];
-  if (!(data instanceof Float32Array)) throw new Error(`${name}: f32 contents expected`);
+  if (!(data instanceof Float32Array)) throw new Error(`${name}: expected f32 contents`);
   return data as Float32Array<ArrayBuffer>;
 }
 
-/** Contents of a binding of words that the case must have. */
+/** Contents of a required binding of 32-bit words. */
 export function words(tensors: Readonly<Record<string, unknown>>, name: string): Uint32Array<ArrayBuffer> {
   const data = tensors[name];
-  if (!(data instanceof Uint32Array)) throw new Error(`${name}: 32-bit words expected`);
+  if (!(data instanceof Uint32Array)) throw new Error(`${name}: expected 32-bit words`);
   return data as Uint32Array<ArrayBuffer>;
 }

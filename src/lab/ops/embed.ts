@@ -8,9 +8,9 @@ import { Random } from './random.ts';
 import type { CaseOptions, LabOp } from './types.ts';
 import { type PackedWeights, randomWeights, WeightReader } from './weights.ts';
 
-/** Token id that means: the one last drawn for the slot. */
+/** Token id that stands for the token last sampled for the slot. */
 const lastDrawn = 0xffffffff;
-/** Weights that the table of a live shape may take; longer tables are cut. */
+/** Maximum number of weights in the table of a live shape; larger tables are truncated. */
 const liveWeights = 4 << 20;
 const idleSlots = 3;
 
@@ -32,7 +32,7 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
     { kind: 'extreme', tokens: 3, vocabulary: 20, columns: 32, scale: smallest },
     { kind: 'one_row', tokens: 1, vocabulary: 64, columns: 160, scale: 1 },
     { kind: 'random', tokens: 130, vocabulary: 150, columns: 32 },
-    // Ids of more than 16 bits.
+    // Ids that need more than 16 bits.
     { kind: 'ragged', tokens: 6, vocabulary: 70_001, columns: 32 },
   ];
   if (!strict) return list;

@@ -1,4 +1,4 @@
-/** How every op of the contracts is checked: inputs, oracle, the engine's own kernels, tolerance, description. */
+/** Parity definitions of all ops: cases, oracle, built-in kernels, tolerance, description. */
 import { attentionOps } from './attention.ts';
 import { embed } from './embed.ts';
 import { productOps } from './products.ts';
@@ -10,7 +10,7 @@ import type { LabOp } from './types.ts';
 export { describeOp, tolerances } from './descriptor.ts';
 export type { BuiltinBinding, BuiltinStep, CaseOptions, LabOp, LiveShape } from './types.ts';
 
-/** By name. */
+/** By op name. */
 export const labOps: ReadonlyMap<string, LabOp> = new Map(
   [embed, ...rowOps, ...rotationOps, ...attentionOps, sample, ...productOps].map((op) => [
     op.contract.op,

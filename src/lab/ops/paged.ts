@@ -1,4 +1,4 @@
-/** Tokens of a step and the paged cache that they read or write, as the contracts lay them out. */
+/** Token table of a step and the paged cache that it reads or writes, in the layout of the contracts. */
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { between, member, words } from './draws.ts';
 import type { Random } from './random.ts';
@@ -6,12 +6,12 @@ import type { ParityCase } from '../types.ts';
 
 /** Consecutive tokens of one sequence. */
 export interface Run {
-  /** Position of the first. */
+  /** Position of the first token. */
   readonly first: number;
   readonly count: number;
 }
 
-/** Pages that belong to nobody; where they are small, enough for numbers of more than 8 bits. */
+/** Number of unused pages. With small pages, enough that page indices need more than 8 bits. */
 const strayPages = (rowElements: number): number => (rowElements <= 8 ? 300 : 3);
 
 export interface Placement {
@@ -21,13 +21,13 @@ export interface Placement {
   readonly pageTable: Uint32Array<ArrayBuffer>;
   readonly maxPages: number;
   readonly pages: number;
-  /** Positions that a table of angles must have. */
+  /** Number of positions that a rope table must have. */
   readonly positions: number;
 }
 
 /**
- * A slot for each run, in random order among some that are idle; pages anywhere in the cache.
- * @param rowElements of one position: all key heads
+ * Assigns each run a random slot, among some idle slots, and random pages of the cache.
+ * @param rowElements elements of one position in all key heads
  */
 export function place(
   random: Random,
@@ -45,7 +45,7 @@ export function place(
   const needed = runs.map(({ first, count }) => Math.ceil((first + count) / pageTokens));
   const pages = needed.reduce((sum, count) => sum + count, strayPages(rowElements));
   const free = random.permutation(pages);
-  // What no sequence has reached yet names pages of others, as a page table does that was used before.
+  // Unused entries contain pages of other sequences, as in a page table that was used before.
   const pageTable = Uint32Array.from({ length: slots.length * maxPages }, () => random.below(pages));
   const tokens = runs.reduce((sum, { count }) => sum + count, 0);
   const token = random.words((tokens + spare) * 4);
@@ -61,7 +61,7 @@ export function place(
   return { token, pageTable, maxPages, pages, positions };
 }
 
-/** Random halves of a normal distribution, two a word. */
+/** Normally distributed f16 values, two in each word. */
 export function halfNormals(random: Random, count: number, scale = 1): Uint32Array<ArrayBuffer> {
   const pool = new Uint16Array(Float16Array.from(random.normals(4096, scale)).buffer);
   const out = new Uint32Array(Math.ceil(count / 2));
@@ -75,7 +75,7 @@ export function halfNormals(random: Random, count: number, scale = 1): Uint32Arr
 export const halvesOf = (packed: Uint32Array<ArrayBuffer>): Float16Array =>
   new Float16Array(packed.buffer, packed.byteOffset, packed.length * 2);
 
-/** Where a case's tokens stand in its cache. */
+/** Maps the tokens of a case to rows of its paged cache. */
 export class PagedPlaces {
   readonly #token: Uint32Array;
   readonly #pageTable: Uint32Array;
@@ -95,7 +95,7 @@ export class PagedPlaces {
     return this.#token[t * 4 + 2] as number;
   }
 
-  /** Index of a row of head_dim elements: that of a key head at a position of a slot. */
+  /** Index of the cache row (head_dim elements) of a key head at a position of a slot. */
   row(slot: number, position: number, kvHead: number): number {
     const page = member(this.#params, 'page');
     const number = this.#pageTable[slot * member(this.#params, 'max_pages') + Math.floor(position / page)];

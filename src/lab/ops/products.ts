@@ -45,26 +45,26 @@ interface Shape {
   readonly columns: number;
   readonly magnitude?: Magnitude;
   readonly bias?: boolean;
-  /** Elements of a row of x or y that belong to nobody. */
+  /** Unused elements at the end of each row of x and y. */
   readonly xPad?: number;
   readonly yPad?: number;
   readonly yOffset?: number;
-  /** Rows that the buffers have room for and the step does not use. */
+  /** Rows of the buffers that the step does not use. */
   readonly spare?: number;
   readonly eps?: number;
-  /** Of the results; of a gated product, none. */
+  /** Scale of the results; gated products have none. */
   readonly scale?: number | undefined;
   readonly activation?: Activation | undefined;
-  /** Instead of fresh ones. */
+  /** Default: random weights. */
   readonly weights?: PackedWeights;
 }
 
-/** Weights that a live shape may take: longer matrices are cut, drawing them would take longer than all the rest. */
+/** Maximum number of weights of a live shape. Larger matrices are truncated, because generating them takes too long. */
 const liveWeights = 4 << 20;
-/** Multiply-adds that the oracle spends on a case; of larger ones it checks some rows. */
+/** Maximum number of multiply-adds of the oracle for one case. For larger cases it computes a subset of the rows. */
 const checkedMultiplies = 2e6;
 
-/** Every product of the contracts: what `kernels/contracts.ts` makes of its traits. */
+/** All matrix products of `kernels/contracts.ts`. */
 export const productOps: readonly LabOp[] = [...contracts.values()]
   .filter((contract) => contract.covers.includes('matmul'))
   .map((contract) => productOp(contract));
@@ -114,7 +114,7 @@ function shapes(random: Random, { gated, one }: Traits, { strict }: CaseOptions)
   ];
   const list: Shape[] = [
     ...drawn(),
-    // Long rows: the last chunk of a kernel's loop is not full, whatever its size.
+    // Long rows, such that the last chunk of a kernel's loop is partial for every chunk size.
     { kind: 'ragged', tokens: 2, rows: between(random, 5, 13), columns: 4128, bias: true, yPad: 3 },
     { kind: 'ragged', tokens: 3, rows: between(random, 500, 600), columns: 32, spare: 1, bias: true },
     { kind: 'ragged', tokens: 2, rows: 20, columns: 32, yOffset: 5000 },
@@ -126,7 +126,7 @@ function shapes(random: Random, { gated, one }: Traits, { strict }: CaseOptions)
     list.push(
       { kind: 'ragged', tokens: 33, rows: 21, columns: 64, bias: true, yPad: 1 },
       { kind: 'random', tokens: 130, rows: 24, columns: 64 },
-      // Steps of a GPU hold so many; and numbers of rows that loops like.
+      // The row count of a full step, and powers of two.
       { kind: 'random', tokens: 517, rows: 9, columns: 32, bias: true },
       ...[8, 16, 64].map((tokens) => ({ kind: 'random' as const, tokens, rows: 10, columns: 32 })),
     );
@@ -148,7 +148,7 @@ function shapes(random: Random, { gated, one }: Traits, { strict }: CaseOptions)
   }));
 }
 
-/** What few models have: another activation than silu, or results that are scaled. */
+/** Features that few models use: an activation other than silu, or scaled results. */
 function unusual(random: Random, { gated, one }: Traits): Shape[] {
   const own = (scale: number): Pick<Shape, 'activation' | 'scale' | 'bias'> =>
     gated ? { activation: 'gelu_tanh' } : { scale, bias: true };
@@ -167,7 +167,7 @@ function liveCases(random: Random, traits: Traits, live: readonly LiveShape[], f
       const columns = member(dims, 'columns');
       const most = Math.max(1, Math.floor(liveWeights / (columns * (traits.gated ? 2 : 1))));
       const allRows = member(dims, 'rows');
-      // The same remainder: it decides which lanes of the last workgroup idle.
+      // Keep the remainder: it determines which lanes of the last workgroup are idle.
       const rows = allRows <= most ? allRows : Math.max(1, most - (most % 256) + (allRows % 256));
       const yOffset = params['y_offset'] ?? 0;
       const weights = weightsOf(random, traits, format, rows, columns);
@@ -199,7 +199,7 @@ function liveCases(random: Random, traits: Traits, live: readonly LiveShape[], f
 const activationOf = (params: Readonly<Record<string, number>>): Activation =>
   params['activation'] === activationCodes.gelu_tanh ? 'gelu_tanh' : 'silu';
 
-/** Sums of ordinary inputs are about 1; scales of quantised blocks stay in the range where f16 has all its digits. */
+/** Sums of ordinary inputs are about 1. Scales of quantized blocks stay in the range where f16 has full precision. */
 const weightScale = (columns: number) => Math.max(0.02, 1.4 / Math.sqrt(columns));
 
 const weightsOf = (random: Random, { gated }: Traits, format: string, rows: number, columns: number) =>
@@ -215,7 +215,7 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
   const x = random.normals(room * xStride, 30);
   const used = activations(random, tokens, columns, { magnitude, spread: traits.norm });
   for (let t = 0; t < tokens; t++) x.set(used.subarray(t * columns, (t + 1) * columns), t * xStride);
-  // What is added is as large as the sums, or a wrong one would not show beside the other.
+  // Bias and residual have the magnitude of the sums, so that an error in either is visible.
   const sums =
     (magnitude === 'small' && !traits.norm ? smallest : 1) * weightScale(columns) * Math.sqrt(columns);
   const tensors: Record<string, TensorData> = {
@@ -229,7 +229,7 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
   const blocks = columns / blockColumns;
   const dims: Dims = { tokens, rows, columns, blocks, block_bytes: blockBytes(weightFormat(format)) };
   return {
-    // What an author may have forgotten stands in the name.
+    // The name lists the features that an author may have forgotten.
     name: [
       caseName(kind, dims, ['tokens', 'rows', 'columns'], format),
       ...(bias ? ['bias'] : []),
@@ -253,7 +253,7 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
   };
 }
 
-/** Rows whose results are checked: all, or the first, the last and some of the others. */
+/** Rows whose results are checked: all, or the first, the last and a random selection. */
 function checkedRows(one: ParityCase, multipliesPerRow: number): Iterable<number> {
   const rows = member(one.params, 'rows');
   const most = Math.max(2, Math.floor(checkedMultiplies / multipliesPerRow));
@@ -309,10 +309,10 @@ function oracle(one: ParityCase, traits: Traits): ExpectedOutput {
   return { values, kept, open };
 }
 
-/** Tokens beyond which a step that holds nothing but prompts runs on tiles. */
+/** A prefill-only step with more tokens than this uses tiled kernels. */
 const promptTokens = 8;
 
-/** The engine's first choice, but in f32: what rounds to halves is no measure for a candidate's error. */
+/** The engine's first choice among the f32 variants: an f16 variant is not a reference for the error of a candidate. */
 function optionFor(caps: AdapterCaps, format: string, tokens: number): MatmulOption | undefined {
   const [family] = matmulFamilies(caps);
   const chosen = family
@@ -335,7 +335,7 @@ function builtin(one: ParityCase, traits: Traits, caps: AdapterCaps): BuiltinSte
     (traits.gated ? matmulFlags.gated : 0) |
     (traits.gated && activationOf(params) === 'gelu_tanh' ? matmulFlags.geluTanh : 0);
   const xStride = member(params, 'x_stride');
-  // The kernels take rows that lie behind each other.
+  // The kernels need contiguous rows.
   const x: BuiltinBinding =
     xStride === columns ? { tensor: 'x' } : { data: tight(floats(tensors, 'x'), tokens, xStride, columns) };
   const normalised = { scratch: 'normalised', bytes: tokens * columns * 4 };

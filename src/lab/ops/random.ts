@@ -1,4 +1,4 @@
-/** 32 bits from a seed and a text, so that each case draws from a stream of its own. */
+/** 32-bit hash of a seed and a name, so that each case has its own random stream. */
 function streamOf(seed: number, name: string): number {
   let hash = (seed ^ 0x9e3779b9) >>> 0;
   for (let i = 0; i < name.length; i++) {
@@ -8,7 +8,7 @@ function streamOf(seed: number, name: string): number {
   return hash >>> 0;
 }
 
-/** A small repeatable generator (sfc32). Equal seed and name give equal numbers. */
+/** Seeded random number generator (sfc32). The same seed and name give the same numbers. */
 export class Random {
   #a: number;
   #b: number;
@@ -32,17 +32,17 @@ export class Random {
     return sum >>> 0;
   }
 
-  /** In [0, 1). */
+  /** Uniform number in [0, 1). */
   uniform(): number {
     return this.u32() / 2 ** 32;
   }
 
-  /** A whole number in [0, count). */
+  /** Uniform integer in [0, count). */
   below(count: number): number {
     return Math.floor(this.uniform() * count);
   }
 
-  /** Of the standard normal distribution. */
+  /** Number from the standard normal distribution. */
   normal(): number {
     if (this.#spare !== undefined) {
       const spare = this.#spare;
@@ -67,7 +67,7 @@ export class Random {
     return words;
   }
 
-  /** The numbers below `count` in random order. */
+  /** The integers from 0 to `count` - 1 in random order. */
   permutation(count: number): Uint32Array<ArrayBuffer> {
     const order = Uint32Array.from({ length: count }, (_, index) => index);
     for (let i = count - 1; i > 0; i--) {

@@ -1,4 +1,4 @@
-/** Rotation by position and the write to the cache, apart and together. */
+/** Ops `rope`, `kv_write` and their fusion `rope_kv_write`. */
 import { contracts, type Contract } from '../../../kernels/contracts.ts';
 import { kvWrite } from '../../../kernels/reference/index.ts';
 import { pageTokens, ropeKvWrite } from '../../../kernels/rope-kv-write.ts';
@@ -43,7 +43,7 @@ export const rotationOps: readonly LabOp[] = ['rope', 'kv_write', 'rope_kv_write
       return shapes(random, options).map((shape) => makeCase(random, contract, shape));
     },
     oracle: (one) => oracle(one, { turns, writes }),
-    // The engine's kernel always writes to the cache, and leaves k in qkv as it was.
+    // The built-in kernel always writes to the cache, and does not change k in qkv.
     builtin: (one) => (writes ? [builtin(one, turns)] : undefined),
   };
 });
@@ -145,7 +145,7 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
   return list;
 }
 
-/** What goes to the cache must be within f16, rotated or not. */
+/** Cached values must be within the range of f16, also after rotation. */
 const greatestCached = 4e4;
 
 function makeCase(random: Random, { op, bindings }: Contract, shape: Shape): ParityCase {
@@ -160,7 +160,7 @@ function makeCase(random: Random, { op, bindings }: Contract, shape: Shape): Par
   const width = (heads + 2 * kvHeads) * headDim;
   const qkv = random.normals((tokens + spare) * width, 30);
   for (let t = 0; t < tokens; t++) {
-    // Of small values a cache of halves would keep too few digits to say whether they are right.
+    // An f16 cache stores small values with too few significant bits to verify them.
     const size = magnitude === 'small' && op !== 'rope' ? 'ordinary' : magnitude;
     qkv.set(activations(random, 1, heads * headDim, { magnitude }), t * width);
     const cached = activations(random, 1, 2 * kvHeads * headDim, { magnitude: size });
@@ -194,7 +194,7 @@ function makeCase(random: Random, { op, bindings }: Contract, shape: Shape): Par
   };
 }
 
-/** Cosine and sine of random angles: no kernel can do without the table. */
+/** Rope table with the cosine and sine of random angles, so that a kernel must use the table. */
 function angles(random: Random, count: number): Float32Array<ArrayBuffer> {
   const table = new Float32Array(count * 2);
   for (let i = 0; i < count; i++) {
@@ -228,7 +228,7 @@ function sizesOf({ params }: ParityCase): Sizes {
   };
 }
 
-/** Turns the first `rotary` elements of a head in place by a row of the table. */
+/** Rotates the first `rotary` elements of a head in place, with a row of the table. */
 function turnHead(head: Float64Array, turns: Float32Array, { rotary, neox }: Sizes): void {
   for (let i = 0; i < rotary / 2; i++) {
     const [cos, sin] = [turns[2 * i] as number, turns[2 * i + 1] as number];
@@ -259,7 +259,7 @@ function oracle(
       turnHead(qkv.subarray(start, start + headDim), row, sizes);
       kept.fill(0, start, start + rotary);
     }
-    // Once k and v are in the cache, nobody reads them here.
+    // After k and v are in the cache, no node reads them in qkv.
     if (writes) {
       kept.fill(0, t * width + heads * headDim, (t + 1) * width);
       open.fill(1, t * width + heads * headDim, (t + 1) * width);
@@ -274,7 +274,7 @@ function oracle(
   return turns ? { ...rotated, ...caches } : caches;
 }
 
-/** A cache with the heads that begin at `offset` of every token's row. */
+/** Expected cache after writing the heads at `offset` of every token's row. */
 function written(
   one: ParityCase,
   name: 'k_cache' | 'v_cache',

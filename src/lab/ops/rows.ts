@@ -1,4 +1,4 @@
-/** Ops that work on each row for itself: norms, residual sums, the activation. */
+/** Ops that process each row independently: norms, residual sums, gated activation. */
 import { activationCodes, contracts, type Contract } from '../../../kernels/contracts.ts';
 import { gatedActivation as gatedActivationKernel } from '../../../kernels/gated-activation.ts';
 import { type Activation, gatedActivation, rmsNorm } from '../../../kernels/reference/index.ts';
@@ -21,20 +21,20 @@ import {
 import { Random } from './random.ts';
 import type { CaseOptions, LabOp } from './types.ts';
 
-/** Rows of a step and how long they are; `heads` and the rest by the op. */
+/** Shape of a case. Which optional members apply depends on the op. */
 interface Shape {
   readonly kind: Kind;
   readonly tokens: number;
   readonly columns: number;
   readonly magnitude?: Magnitude;
   readonly spare?: number;
-  /** Elements between the end of a row and the next. */
+  /** Unused elements after each row. */
   readonly pad?: number;
-  /** Heads that are normalised, and where they begin. */
+  /** Number of heads that are normalized, and the offset of the first. */
   readonly count?: number;
   readonly offset?: number;
   readonly eps?: number;
-  /** Of a gate; silu without it. */
+  /** Activation of the gate. Default: silu. */
   readonly activation?: Activation;
 }
 
@@ -64,7 +64,7 @@ function shapes(random: Random, op: string, { strict, live = [] }: CaseOptions):
     { kind: 'extreme', tokens: 3, columns: 96, magnitude: 'small', count: 2 },
     { kind: 'one_row', tokens: 1, columns: 576, spare: 3, count: 9 },
     { kind: 'random', tokens: 130, columns: 64, count: 2 },
-    // Steps of a GPU hold so many; and numbers of rows that loops like.
+    // The row count of a full step, and powers of two.
     { kind: 'ragged', tokens: 517, columns: 32, spare: 1, count: 1 },
     ...[8, 16, 64, 256].map((tokens) => ({ kind: 'random' as const, tokens, columns: 32, count: 1 })),
   ];
@@ -100,7 +100,7 @@ function shapes(random: Random, op: string, { strict, live = [] }: CaseOptions):
   return list.map((shape) => ({ eps: between(random, 1, 20) * 1e-6, ...shape }));
 }
 
-/** What differs between the ops: buffers and parameters from a shape, and the definition. */
+/** The parts that differ between the ops: case generation, oracle and built-in kernel. */
 interface RowOp extends Pick<LabOp, 'oracle' | 'builtin'> {
   readonly op: string;
   readonly named: readonly string[];
@@ -123,7 +123,7 @@ const rowOp = ({ op, named, make, oracle, builtin }: RowOp): LabOp => ({
   builtin,
 });
 
-/** All is kept but `columns` elements of each used row, from `offset` on. */
+/** Mask of preserved elements: all except `columns` elements from `offset` in each used row. */
 function keptBut(
   length: number,
   {
@@ -257,7 +257,7 @@ const add = rowOp({
     const values = Float64Array.from(y, (value, i) => (i < end ? value + (x[i] as number) : value));
     return { y: { values, kept: keptBut(y.length, { tokens, stride: columns, columns }) } };
   },
-  // The engine adds within products.
+  // The engine fuses the addition into products.
   builtin: () => undefined,
 });
 
@@ -267,7 +267,7 @@ const normAdd = rowOp({
   make(random, { tokens, columns, magnitude = 'ordinary', spare = 0, eps = 1e-5 }) {
     const x = random.normals((tokens + spare) * columns, 30);
     x.set(activations(random, tokens, columns, { magnitude, spread: true }));
-    // About as large as what is added, whatever the size of x.
+    // The residual has the magnitude of the normalized rows.
     const y = random.normals((tokens + spare) * columns, 1);
     return {
       dims: { tokens, columns },
@@ -293,7 +293,7 @@ const normAdd = rowOp({
   ],
 });
 
-/** Beyond it, f32 cannot hold e^-gate, and WGSL does not promise what a kernel then gets. */
+/** Below it, e^-gate overflows f32, and WGSL does not specify the result. */
 const leastGate = -80;
 
 const activation = rowOp({
@@ -303,7 +303,7 @@ const activation = rowOp({
     const gateUp = random.normals((tokens + spare) * 2 * columns, 30);
     for (let t = 0; t < tokens; t++) {
       const gate = activations(random, 1, columns, { magnitude });
-      // As wide as models have it: where silu is neither 0 nor its argument.
+      // The range of gates in models, where silu(x) is neither 0 nor x.
       const wide = magnitude === 'ordinary' ? gate.map((value) => 3 * value) : gate;
       gateUp.set(
         wide.map((value) => Math.max(leastGate, value)),

@@ -19,11 +19,11 @@ interface Shape {
   readonly kind: Kind;
   readonly vocabulary: number;
   readonly rules: readonly Partial<Rule>[];
-  /** Added to all logits of a row: only differences count. */
+  /** Constant added to all logits of a row; it does not change the result. */
   readonly shift?: number;
-  /** Of greedy rows, the greatest logit stands at several tokens. */
+  /** Several tokens of each greedy row have the largest logit. */
   readonly ties?: boolean;
-  /** Tokens that a mask leaves in each row; all when absent. */
+  /** Number of tokens that a mask allows in each row. Default: all. */
   readonly allowed?: number;
   readonly spare?: number;
 }
@@ -87,10 +87,10 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
   return list;
 }
 
-/** The logit of a token that a mask forbids: the least number. */
+/** Logit of a masked token: the smallest f32. */
 const forbidden = -3.4028234663852886e38;
 
-/** A logit's distance from the next one, and a mass's from a cut, that no rounding of f32 bridges. */
+/** Distance between logits, and between a probability mass and its cutoff, that f32 rounding cannot bridge. */
 const clearGap = 2e-3;
 
 interface Draw {
@@ -100,13 +100,13 @@ interface Draw {
   readonly position: number;
 }
 
-/** Logarithms that looking for a draw may take, about: of a large vocabulary the first clear one must do. */
+/** Approximate number of logarithms for the search. With a large vocabulary, the first suitable seed is used. */
 const searchedTokens = 1e5;
 
 /**
- * Logits like a model's: some likely tokens and a long tail in random places; and a draw from them that rounding
- * cannot turn, because what is compared with it must be the same token. Where the rule leaves tokens out, it is one
- * that would be another without it, if such a draw is found.
+ * Generates a row of logits like those of a model, with some likely tokens and a long tail in random order, and a seed
+ * for which rounding cannot change the sampled token, because tokens are compared exactly. If the rule excludes
+ * tokens, it prefers a seed for which another token would be sampled without the rule.
  */
 function drawRow(
   random: Random,
@@ -138,8 +138,8 @@ function drawRow(
 }
 
 /**
- * How many of the likeliest tokens the rule leaves; undefined when rounding could make it one more or less.
- * @param sorted logits from the greatest on
+ * Number of tokens that the rule keeps; undefined when rounding could change it.
+ * @param sorted logits in descending order
  */
 function keptTokens({ temperature, topK, topP, minP }: Rule, sorted: Float64Array): number | undefined {
   if (temperature === 0) {
@@ -171,7 +171,7 @@ function keptTokens({ temperature, topK, topP, minP }: Rule, sorted: Float64Arra
   return kept;
 }
 
-/** Whether a draw is beyond rounding, and whether it would be another token if the rule left none out. */
+/** Whether rounding cannot change the sampled token, and whether the rule does change it. */
 function outcome(
   { rule: { temperature }, seed, position }: Draw,
   order: Uint32Array,
@@ -205,7 +205,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
     if (ties) addTies(random, draw.logits);
     logits.set(draw.logits, row * vocabulary);
     const at = row * sampleWords;
-    // Penalties count what is drawn; all else is done before or after, whatever the record says of it.
+    // With penalties, the kernel counts the sampled token. Other flags concern other dispatches and must be ignored.
     const { bias, penalties: counted, mask, logprobs } = sampleFlags;
     const reported = random.below(2) * (logprobs + (random.below(21) << likeliestShift));
     const flags = random.below(2) * bias + random.below(2) * counted + random.below(2) * mask + reported;
@@ -228,7 +228,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   };
 }
 
-/** The greatest logit again at some other tokens. */
+/** Copies the largest logit to some other tokens. */
 function addTies(random: Random, logits: Float32Array): void {
   const greatest = logits.reduce((a, b) => Math.max(a, b));
   for (let i = between(random, 1, 4); i > 0; i--) logits[random.below(logits.length)] = greatest;

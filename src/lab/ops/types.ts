@@ -16,34 +16,34 @@ export interface CaseOptions {
   readonly strict?: boolean | undefined;
 }
 
-/** What is bound to one binding of a built-in kernel. */
+/** Buffer for one binding of a built-in kernel. */
 export type BuiltinBinding =
-  /** A binding of the contract: its contents, and its buffer when the kernel writes to it. */
+  /** The buffer of a binding of the contract. */
   | { readonly tensor: string }
-  /** A buffer that the steps of one case share by name; zero at first. */
+  /** A zero-initialized buffer that the steps of one case share by name. */
   | { readonly scratch: string; readonly bytes: number }
   | { readonly data: Uint32Array<ArrayBuffer> | Float32Array<ArrayBuffer> };
 
-/** One dispatch of a built-in kernel. `params` and `step` are bound by who runs it. */
+/** One dispatch of a built-in kernel. The runner of the case binds `params` and `step`. */
 export interface BuiltinStep {
   readonly kernel: Kernel<Variant, never>;
   readonly variant: Variant;
   readonly params: Readonly<Record<string, number>>;
-  /** By name of the kernel's binding, without `params` and `step`. */
+  /** By binding name of the kernel, without `params` and `step`. */
   readonly bindings: Readonly<Record<string, BuiltinBinding>>;
   readonly dims: StepDims;
 }
 
-/** How one op of the contracts is checked. */
+/** Parity definition of one op. */
 export interface LabOp {
   readonly contract: Contract;
-  /** Inputs drawn from the seed. */
+  /** Generates cases from a seed. */
   readonly cases: (options: CaseOptions) => ParityCase[];
-  /** What each `out` and `inout` binding should hold afterwards, in float64, from the op's definition. */
+  /** Expected contents of each `out` and `inout` binding, computed in float64 from the definition of the op. */
   readonly oracle: (one: ParityCase) => Readonly<Record<string, ExpectedOutput>>;
   /**
-   * The engine's own kernels on the same input, in order: for the error beside a candidate's, and for timing.
-   * Undefined where the engine has none for the case.
+   * Dispatches of the built-in kernels for the same input, in order: to compare their error and time with a
+   * candidate. Undefined when the engine has none for the case.
    */
   readonly builtin: (one: ParityCase, caps: AdapterCaps) => readonly BuiltinStep[] | undefined;
 }

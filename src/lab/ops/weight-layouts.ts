@@ -1,9 +1,9 @@
-/** Formats of weights on the GPU, as an oracle reads them and a case draws them; `wgsl/lab/lib/weights.wgsl` says more. */
+/** GPU layouts of the weight formats, to decode and to generate them. `wgsl/lab/lib/weights.wgsl` documents them. */
 import { bf16FromNumber } from '../../../kernels/reference/index.ts';
 
 const { fround } = Math;
 
-/** The same memory as what formats make of it. */
+/** Typed views of the same memory. */
 export const viewsOf = (quants: Uint32Array<ArrayBuffer>, scales: Uint32Array<ArrayBuffer>) => ({
   words: quants,
   bytes: new Int8Array(quants.buffer, quants.byteOffset, quants.byteLength),
@@ -19,7 +19,7 @@ export const viewsOf = (quants: Uint32Array<ArrayBuffer>, scales: Uint32Array<Ar
 });
 type Views = ReturnType<typeof viewsOf>;
 
-/** A block of the matrix, and where in its row it stands. */
+/** A block of the matrix, and its position in its row. */
 interface Place {
   readonly block: number;
   readonly row: number;
@@ -27,20 +27,20 @@ interface Place {
   readonly blocks: number;
 }
 
-/** Writes the 32 weights of a block, rounded as the format's decoder rounds. */
+/** Decodes the 32 weights of a block to `out`, with the rounding of the format's decoder. */
 type Read = (views: Views, place: Place, out: Float32Array) => void;
 
-/** Formats whose weights are numbers: what stores a pool of them. */
+/** Formats that store weights as numbers. `plain` encodes an array of numbers. */
 interface PlainLayout {
   readonly plain: (pool: Float32Array<ArrayBuffer>) => Uint16Array | Uint32Array;
   readonly read: Read;
 }
 
-/** Formats of codes: any bits will do as quants. */
+/** Formats that store weights as codes: any bits are valid quants. */
 interface CodedLayout {
-  /** Root mean square of weights whose scales `tame` was given ones for. */
+  /** Root mean square of the weights when all scales are 1. */
   readonly magnitude: number;
-  /** Makes scales of random bits, `scale` a number for each; what multiplies them or are high bits may stay. */
+  /** Replaces random bits with valid scales from `scale`. Sub-scales and high bits of codes may stay random. */
   readonly tame: (scales: Uint32Array<ArrayBuffer>, scale: () => number) => void;
   readonly read: Read;
 }
@@ -50,13 +50,13 @@ export type Layout = PlainLayout | CodedLayout;
 type Words = Uint32Array<ArrayBuffer>;
 const halvesOf = (words: Words) => new Float16Array(words.buffer, words.byteOffset, words.length * 2);
 
-/** A scale in every half. */
+/** Layouts with a scale in every f16. */
 const allHalves = (words: Words, scale: () => number): void => {
   const halves = halvesOf(words);
   for (let i = 0; i < halves.length; i++) halves[i] = scale();
 };
 
-/** A scale and `ratio` times it in the first word of every `stride`, from `offset` on. */
+/** Layouts with a scale, and `ratio` times a scale, in one word of every `stride`, starting at word `offset`. */
 const pairs =
   (stride: number, offset: number, ratio: number) =>
   (words: Words, scale: () => number): void => {
@@ -67,21 +67,21 @@ const pairs =
     }
   };
 
-/** Column c's half byte of 16 bytes. */
+/** 4-bit code of column c, from a block of 16 bytes. */
 const nibble = ({ bytes }: Views, block: number, c: number): number =>
   ((bytes[16 * block + (c & 15)] as number) >> (c & 16 ? 4 : 0)) & 15;
 
-/** Column c's bit of a word, column c's two bits of 16 columns a word. */
+/** The bit of column c in a word; the two bits of column c, with 16 columns in each word. */
 const bitOf = (word: number, c: number): number => (word >>> (8 * (c & 3) + (c >> 2))) & 1;
 const twoBitsOf = (words: Uint32Array, at: number, c: number): number =>
   ((words[at + (c >> 4)] as number) >>> (8 * (c & 3) + 2 * ((c >> 2) & 3))) & 3;
 
-/** Calls `weight` for the columns of a block. */
+/** Computes the 32 columns of a block. */
 const columns = (out: Float32Array, weight: (c: number) => number): void => {
   for (let c = 0; c < 32; c++) out[c] = weight(c);
 };
 
-/** Q4_K and Q5_K: groups of `stride` words. @returns what a code of the block is multiplied by, and the subtrahend */
+/** Q4_K and Q5_K, with groups of `stride` words. @returns the factor of the block's codes, and what is subtracted */
 const rangeOf = ({ scales }: Views, block: number, stride: number): [scale: number, minimum: number] => {
   const group = (block >> 3) * stride;
   const at = 4 * (group + 1) + 2 * (block & 7);
@@ -91,14 +91,14 @@ const rangeOf = ({ scales }: Views, block: number, stride: number): [scale: numb
   ];
 };
 
-/** Q3_K and Q6_K: a signed byte for 16 columns. */
+/** Q3_K and Q6_K: scale of column c. Each signed byte covers 16 columns. */
 const scaleOf = ({ scales }: Views, block: number, c: number, stride: number): number => {
   const group = (block >> 3) * stride;
   const factor = scales.bytes[4 * (group + 1) + 2 * (block & 7) + (c >> 4)] as number;
   return fround((scales.halves[2 * group] as number) * factor);
 };
 
-/** What codes stand for in the IQ4 types, and twice what they do in MXFP4. */
+/** Values of the 4-bit codes in the IQ4 formats, and twice the values in MXFP4. */
 const iq4Numbers = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113] as const;
 const mxfp4Numbers = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12] as const;
 
@@ -268,7 +268,7 @@ export const layouts: Readonly<Record<string, Layout>> = {
   },
 };
 
-/** Q4_K and Q5_K: bytes 0 to 63. */
+/** Q4_K and Q5_K: sub-scales are bytes from 0 to 63. */
 function sixBits(stride: number, ratio: number) {
   return (words: Words, scale: () => number): void => {
     pairs(stride, 0, ratio)(words, scale);
@@ -278,7 +278,7 @@ function sixBits(stride: number, ratio: number) {
   };
 }
 
-/** Q3_K and IQ4_XS: so many words of bytes -32 to 31 behind the first of a group. */
+/** Q3_K and IQ4_XS: `count` words of sub-scales from -32 to 31 follow the first word of a group. */
 function signedSixBits(stride: number, count: number) {
   return (words: Words, scale: () => number): void => {
     pairs(stride, 0, 1)(words, scale);

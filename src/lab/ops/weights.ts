@@ -2,18 +2,18 @@ import { blockColumns, quantBytes, scaleBytes, weightFormat } from '../../../ker
 import type { Random } from './random.ts';
 import { type Layout, layouts, viewsOf } from './weight-layouts.ts';
 
-/** A matrix as it lies on the GPU, see `wgsl/lab/lib/weights.wgsl`: `quants` of whole blocks, `scales` apart. */
+/** A weight matrix in its GPU layout, see `wgsl/lab/lib/weights.wgsl`: quants of whole blocks, and separate scales. */
 export interface PackedWeights {
   readonly quants: Uint32Array<ArrayBuffer>;
-  /** A few words of noise where the format has none. */
+  /** A few random words for formats without scales. */
   readonly scales: Uint32Array<ArrayBuffer>;
 }
 
 const layoutOf = (format: string): Layout => layouts[weightFormat(format).name] as Layout;
 
 /**
- * Random weights of about `scale` in the mean square. Bits are drawn as they are stored: quantising values would take
- * most of a registration's second.
+ * Random weights with a root mean square of about `scale`. The stored bits are generated directly, because quantizing
+ * values would take most of the time of a registration.
  */
 export function randomWeights(
   random: Random,
@@ -38,10 +38,10 @@ export function randomWeights(
   return { quants, scales };
 }
 
-/** Weights of the plain formats are drawn from so many values of a normal distribution. */
+/** Weights of the plain formats are picked from this many normally distributed values. */
 const poolSize = 1 << 14;
 
-/** The weights of rows as numbers, from their place on the GPU. */
+/** Decodes rows of a weight matrix from its GPU layout. */
 export class WeightReader {
   readonly #layout: Layout;
   readonly #columns: number;
@@ -53,7 +53,7 @@ export class WeightReader {
     this.#views = viewsOf(quants, scales);
   }
 
-  /** @returns `columns` weights of a row; all of them are numbers that f32 holds. */
+  /** @returns the `columns` weights of a row */
   row(row: number): Float32Array<ArrayBuffer> {
     const out = new Float32Array(this.#columns);
     const blocks = this.#columns / blockColumns;

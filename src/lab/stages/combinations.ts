@@ -2,15 +2,17 @@ import type { KernelRegistration } from '../types.ts';
 
 type Values = Readonly<Record<string, number>>;
 
-/** More are refused. */
+/** Registrations with more combinations are rejected. */
 export const maxCombinations = 64;
 
-/** How many combinations of overrides a registration has; 1 without tunables. */
+/** Number of tunable combinations of a registration; 1 without tunables. */
 export function countCombinations({ tunables = {} }: KernelRegistration): number {
   return Object.values(tunables).reduce((product, values) => product * values.length, 1);
 }
 
-/** Overrides of each combination, at most `maxCombinations`: the given ones, with a value of each tunable. */
+/**
+ * Overrides of each combination, at most `maxCombinations`: those of the registration with a value for each tunable.
+ */
 export function combinationsOf({ overrides = {}, tunables = {} }: KernelRegistration): Values[] {
   let all: Values[] = [overrides];
   for (const [name, values] of Object.entries(tunables)) {

@@ -1,4 +1,4 @@
-/** Module-scope variables against the bindings of an op. */
+/** Checks module-scope variables against the bindings of an op. */
 import type { Contract, ContractBinding, ElementType } from '../../../kernels/contracts.ts';
 import type { Finding } from '../types.ts';
 import type { EntryPoint, Reflection, Variable } from '../wgsl/reflect.ts';
@@ -7,7 +7,7 @@ import { layout, packedBytes, partsOf, strideOf, type CountOf, type ScalarName }
 import { reachableFrom } from '../wgsl/uses.ts';
 import { finding } from './codes.ts';
 
-/** Without an entry point, whether outputs are written is not looked at. */
+/** Without an entry point, it is not checked whether outputs are written. */
 export function checkBindings(
   contract: Contract,
   reflection: Reflection,
@@ -68,7 +68,7 @@ function checkVariable(
   const findings: Finding[] = [];
   const { name, space, access, typePlace } = variable;
   if (name !== binding.name) {
-    const message = `binding ${number} is ${binding.name} in the op, ${name} here`;
+    const message = `binding ${number} is named ${binding.name} in the op and ${name} here`;
     findings.push(finding('binding_name', 'info', message, variable));
   }
   const wantedSpace = binding.role === 'uniform' ? 'uniform' : 'storage';
@@ -132,7 +132,7 @@ const allowed: Readonly<Record<ElementType, readonly ScalarName[]>> = {
   f16: ['u32', 'f16'],
   weights: ['u32', 'i32', 'f32', 'f16'],
 };
-/** Records of 32-bit words may hold floats as well. */
+/** Structs of 32-bit words may also contain f32. */
 const allowedInRecords: Readonly<Record<ElementType, readonly ScalarName[]>> = {
   ...allowed,
   u32: ['u32', 'i32', 'f32'],
@@ -164,6 +164,6 @@ function checkElements(
   const bytes = packedBytes(last.element, countOf);
   const stride = strideOf(last.element, countOf);
   if (bytes === undefined || stride === undefined || bytes === stride) return [];
-  const message = `${name}: elements of ${bytes} bytes lie ${stride} bytes apart in ${typeText}, but the op packs them`;
+  const message = `${name}: elements of ${bytes} bytes have a stride of ${stride} bytes in ${typeText}, but the op packs them`;
   return [finding('padded_element', 'warning', message, typePlace)];
 }

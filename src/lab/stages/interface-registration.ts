@@ -1,4 +1,4 @@
-/** Overrides, tunables, dispatch, features and weight formats of a registration against its module and op. */
+/** Checks overrides, tunables, dispatch, features and weight formats of a registration against its module and op. */
 import type { Contract } from '../../../kernels/contracts.ts';
 import { formatNames } from '../../../kernels/formats.ts';
 import { countCombinations, maxCombinations } from './combinations.ts';
@@ -66,7 +66,7 @@ function checkOverrides(
   return findings;
 }
 
-/** What is expected instead of the value. */
+/** Describes the expected values, if the given one does not fit the override. */
 function misfit({ type }: Override, value: number): string | undefined {
   const isWhole = Number.isInteger(value);
   switch (type) {
@@ -105,7 +105,7 @@ function checkDispatch(
   contract: Contract,
   reflection: Reflection,
 ): Finding[] {
-  // Rows of one step differ in their context, and none of them is known when the step is dispatched.
+  // `context` differs between the rows of a step, so it is not available to dispatch expressions.
   const dims = contract.dims.filter(({ name }) => name !== 'context');
   const known = [...dims, ...reflection.overrides].map(({ name }) => name);
   const findings: Finding[] = [];
@@ -127,7 +127,7 @@ function checkDispatch(
   return findings;
 }
 
-/** WGSL extensions with the device feature that each needs. */
+/** Device feature that each WGSL extension needs. */
 const featureOf = new Map([
   ['f16', 'shader-f16'],
   ['subgroups', 'subgroups'],
@@ -156,7 +156,7 @@ function checkFeatures(
   for (const [feature, enable] of enabled) {
     if (feature === '' || listed.has(feature)) continue;
     if (available.has(feature)) {
-      const message = `enable ${enable.name} needs ${feature}, which requires does not list; it is added`;
+      const message = `enable ${enable.name} needs ${feature}, which is not listed in requires; it is added`;
       findings.push(finding('feature_implied', 'info', message, enable));
     } else {
       const message = `enable ${enable.name}: expected the feature ${feature}, got an adapter without it`;

@@ -1,4 +1,4 @@
-/** Workgroup size and memory against the adapter's limits, under every combination of the tunables. */
+/** Checks workgroup size and memory against the adapter's limits, for every tunable combination. */
 import type { Finding, KernelRegistration } from '../types.ts';
 import {
   variableBytes,
@@ -22,8 +22,8 @@ interface Excess {
 }
 
 /**
- * One finding for each limit, with the first combination that exceeds it. Where other combinations keep them all, it
- * warns: the gate leaves this one out.
+ * Returns one finding for each limit, with the first combination that exceeds it. It is a warning if another
+ * combination is within all limits, because the gate then skips only the invalid ones.
  */
 export function checkWorkgroup(
   registration: KernelRegistration,
@@ -89,7 +89,7 @@ function memoryExcesses(
   let bytes = 0;
   const [place] = variables;
   for (const variable of variables) {
-    // As WebGPU counts them.
+    // WebGPU rounds each variable up to 16 bytes.
     bytes += Math.ceil((variableBytes(reflection, variable, values) ?? 0) / 16) * 16;
   }
   const most = limits.maxComputeWorkgroupStorageSize;

@@ -1,4 +1,4 @@
-/** The gate's interface stage: a module against its op, its registration and the adapter, before any GPU work. */
+/** Interface stage of the gate: checks a module against its op, its registration and the adapter, without GPU work. */
 import type { Contract } from '../../../kernels/contracts.ts';
 import type { Finding, KernelRegistration } from '../types.ts';
 import type { EntryPoint, Reflection } from '../wgsl/reflect.ts';
@@ -7,7 +7,7 @@ import { checkRegistration } from './interface-registration.ts';
 import { checkWorkgroup } from './interface-workgroup.ts';
 import { byPlace, finding } from './codes.ts';
 
-/** A `GPUDevice` is one. */
+/** A `GPUDevice` satisfies it. */
 export interface DeviceFacts {
   readonly limits: Pick<
     GPUSupportedLimits,
@@ -21,7 +21,7 @@ export interface DeviceFacts {
   readonly features: Iterable<string>;
 }
 
-/** All at once, by place; a finding that has none concerns the registration. Nothing is thrown. */
+/** Returns all findings, sorted by source location. A finding without one concerns the registration. Does not throw. */
 export function checkInterface(
   registration: KernelRegistration,
   contract: Contract,

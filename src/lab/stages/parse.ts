@@ -1,4 +1,4 @@
-/** The first stage of the gate: the compiler's own diagnostics. */
+/** Parse stage of the gate: the diagnostics of the WGSL compiler. */
 import type { Finding } from '../types.ts';
 import type { Place } from '../wgsl/tokens.ts';
 import { finding } from './codes.ts';
@@ -6,7 +6,7 @@ import { finding } from './codes.ts';
 const maxBytes = 256 * 1024;
 const maxMessages = 200;
 
-/** The module when no finding is an error. Nothing reaches the device's uncaptured errors. */
+/** Returns the module if no finding is an error. Causes no uncaptured device errors. */
 export async function parseStage(
   device: GPUDevice,
   source: string,
@@ -27,7 +27,7 @@ export async function parseStage(
   });
   if (messages.length > maxMessages) {
     const more = messages.length - maxMessages;
-    findings.push(finding('more_messages', 'info', `${more} more messages are left out`));
+    findings.push(finding('more_messages', 'info', `${more} more messages are not listed`));
   }
   const failed = messages.some(({ type }) => type === 'error');
   const error = validation ?? internal;
@@ -37,7 +37,7 @@ export async function parseStage(
 
 function refusal(source: string): Finding | undefined {
   if (source.trim() === '') {
-    return finding('empty_source', 'error', 'expected WGSL with a compute entry point, got nothing');
+    return finding('empty_source', 'error', 'expected WGSL with a compute entry point, got an empty source');
   }
   const bytes = new TextEncoder().encode(source).length;
   if (bytes > maxBytes) {
@@ -56,7 +56,7 @@ const kinds = {
   info: ['wgsl_note', 'info'],
 } as const;
 
-/** @param about what a note belongs to; the list may be reordered, so the note says it */
+/** @param precedingMessage the message that a note belongs to; its text refers to it, because findings can be reordered */
 function findingOf(message: GPUCompilationMessage, about: GPUCompilationMessage | undefined): Finding {
   const [code, severity] = kinds[message.type];
   const text = message.message.trim();

@@ -1,4 +1,4 @@
-/** The gate's pipeline stage: an explicit layout from the op's contract, and the driver's compiler. */
+/** Pipeline stage of the gate: compiles with the driver, with an explicit layout from the op's contract. */
 import type { Contract, ContractBinding } from '../../../kernels/contracts.ts';
 import type { Finding } from '../types.ts';
 import { finding } from './codes.ts';
@@ -7,18 +7,18 @@ export interface PipelineRequest {
   readonly module: GPUShaderModule;
   readonly contract: Contract;
   readonly entryPoint: string;
-  /** Values of overrides, by name. */
+  /** Override values by name. */
   readonly constants: Readonly<Record<string, number>>;
   readonly label: string;
-  /** Groups 1 and up. */
+  /** Layouts of group 1 and up. */
   readonly extraGroups?: readonly GPUBindGroupLayout[];
-  /** The author's, so that a place in the compiler's message can be told in UTF-16. */
+  /** Source of the author, to convert columns in compiler messages to UTF-16. */
   readonly source?: string;
 }
 
 export interface MadePipeline {
   readonly pipeline: GPUComputePipeline;
-  /** Of group 0: binding numbers are places in the contract's list. */
+  /** Layout of group 0. Binding numbers are indices in the contract's list. */
   readonly layout: GPUBindGroupLayout;
 }
 
@@ -27,7 +27,7 @@ const bufferType = ({ role }: ContractBinding): GPUBufferBindingType => {
   return role === 'in' ? 'read-only-storage' : 'storage';
 };
 
-/** Nothing is thrown, and nothing reaches the device's uncaptured errors. */
+/** Does not throw, and causes no uncaptured device errors. */
 export async function makePipeline(
   device: GPUDevice,
   request: PipelineRequest,
@@ -57,7 +57,7 @@ export async function makePipeline(
     (scope) => scope.catch((error: unknown) => error as GPUError), // the device was lost
   );
   const [outcome, ...scoped] = await Promise.all([made, ...scopes]);
-  // The layout's own error says more than the pipeline's "is invalid due to a previous error".
+  // An error of the layout is more specific than the pipeline's "is invalid due to a previous error".
   const earlier = scoped.find((error) => error !== null);
   if ('pipeline' in outcome && !earlier) return { pipeline: outcome.pipeline, layout };
   const error = earlier ?? ('error' in outcome ? outcome.error : undefined);
@@ -72,7 +72,7 @@ const isMessage = (error: unknown): error is { message: string } =>
 const reasonOf = (error: unknown): unknown =>
   typeof error === 'object' && error !== null && 'reason' in error ? error.reason : undefined;
 
-/** How Dawn words an excess, and the limit that it means. `got` and `most` are groups of the pattern. */
+/** Patterns of Dawn's messages for exceeded limits. The groups `got` and `most` are the values. */
 const limits: readonly { readonly pattern: RegExp; readonly limit: string }[] = [
   {
     pattern: /number of workgroup invocations \((?<got>\d+)\).*maximum allowed \((?<most>\d+)\)/,
@@ -104,7 +104,7 @@ function findingOf(message: string, isInternal: boolean, source: string): Findin
     }
   }
   const code = isInternal ? 'pipeline_internal' : 'pipeline_validation';
-  // Expressions of overrides are only checked now, with a place whose column counts bytes of UTF-8.
+  // Override expressions are checked only here. The column in the message counts UTF-8 bytes.
   const placed = /^:(\d+):(\d+) error: (.*)$(?:\n.*\n *(\^+))?/m.exec(message);
   if (!placed) return finding(code, 'error', (message.split('\n - ')[0] ?? message).trim());
   const [, line = '1', column = '1', text = '', carets = '^'] = placed;

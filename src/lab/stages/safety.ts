@@ -1,4 +1,4 @@
-/** What the gate refuses or warns of without running the kernel. */
+/** Safety stage of the gate: static checks that reject a kernel or warn about it. */
 import type { Finding } from '../types.ts';
 import { uncheckedPointers } from '../wgsl/instrument.ts';
 import { doubtfulLoops, type DoubtfulLoop } from '../wgsl/loops.ts';
@@ -19,7 +19,7 @@ const languageFeatures: ReadonlySet<string> = new Set([
 ]);
 const privateBytes = 64 * 1024;
 
-/** For source that Tint accepts. All at once, by place. */
+/** Returns all findings, sorted by source location. Expects source that Tint accepts. */
 export function checkSafety(reflection: Reflection): Finding[] {
   return [
     ...directives(reflection),
@@ -63,7 +63,7 @@ function checkVariable(variable: Variable): Finding[] {
     findings.push(finding('wrong_group', 'error', `${name}: expected group 0, got ${got}`, variable));
   }
   if (space === 'storage' && partsOf(type).has('atomic')) {
-    const message = `${name}: expected plain elements, got ${typeText}; results must not depend on the order of invocations`;
+    const message = `${name}: expected non-atomic elements, got ${typeText}; results must not depend on the order of invocations`;
     findings.push(finding('atomic_binding', 'error', message, variable.typePlace));
   }
   return findings;
@@ -76,29 +76,29 @@ function loopFinding({ kind, variables, place }: DoubtfulLoop): Finding {
       return finding(
         'spin_wait',
         'error',
-        `only other invocations can end this loop, by writing ${list}; they need not run before it ends`,
+        `only writes to ${list} by other invocations can end this loop; they are not guaranteed to run before it ends`,
         place,
       );
     case 'endless':
       return finding(
         'endless_loop',
         'error',
-        `nothing in this loop changes what would end it${list ? ` (it tests ${list})` : ''}`,
+        `nothing in this loop changes its exit condition${list ? ` (it tests ${list})` : ''}`,
         place,
       );
     case 'data':
       return finding(
         'data_dependent_loop',
         'warning',
-        `only values of ${list} end this loop; a counter with a bound would end it for any values`,
+        `the exit of this loop depends only on values of ${list}; add a counter with a bound, so that it ends for all values`,
         place,
       );
   }
 }
 
 /**
- * Lengths of buffers are no part of a contract: in the live graph they have room for the largest step. What depends on
- * them is not what the gate has seen.
+ * Buffer lengths are not part of a contract: in the live graph, buffers have room for the largest step. A kernel that
+ * depends on them behaves differently there than in the gate.
  */
 function arrayLengths({ tokens }: Reflection): Finding[] {
   return tokens
@@ -107,7 +107,7 @@ function arrayLengths({ tokens }: Reflection): Finding[] {
     )
     .map((token) => {
       const message =
-        'the length of a buffer differs between the gate and the live graph, where buffers have room for more rows than a step holds; sizes are in params and step';
+        'buffers of the live graph have room for more rows than a step has, so their length differs from the gate; use the sizes in params and step';
       return finding('array_length', 'warning', message, token);
     });
 }

@@ -1,4 +1,4 @@
-/** What can be said of a kernel without a device: its interface and its safety. */
+/** Static checks of a kernel, without a device: interface and safety. */
 import { contracts } from '../../../kernels/contracts.ts';
 import { errorMessage } from '../../util/error-message.ts';
 import type { Finding, KernelRegistration } from '../types.ts';
@@ -18,7 +18,7 @@ export function staticFindings(registration: KernelRegistration, device: DeviceF
     const reflection = reflect(registration.source);
     return [...checkInterface(registration, contract, reflection, device), ...checkSafety(reflection)];
   } catch (error) {
-    const message = `the source cannot be read: ${errorMessage(error)}`;
+    const message = `the source cannot be parsed: ${errorMessage(error)}`;
     return [{ code: 'wgsl_error', severity: 'error', message }];
   }
 }

@@ -1,28 +1,28 @@
-/** Follows an access from a storage variable through its members and indices. */
+/** Resolves an access expression that starts at a storage variable: its members and indices. */
 import type { Reflection } from './reflect.ts';
 import type { Token } from './tokens.ts';
 import type { Type } from './types.ts';
 
 export interface IndexStep {
-  /** Tokens of `[` and `]`. */
+  /** Token indices of `[` and `]`. */
   readonly open: number;
   readonly close: number;
-  /** What is indexed. */
+  /** Type of the indexed expression. */
   readonly of: Type;
-  /** Text of what is indexed when it is a runtime array: the variable, or its last member. */
+  /** Source text of the indexed expression, if it is a runtime-sized array: the variable, or its last member. */
   readonly path: string;
 }
 
 export interface Access {
-  /** First and last token, brackets around the name among them. */
+  /** Token range, including parentheses around the name. */
   readonly from: number;
   readonly to: number;
   readonly steps: readonly IndexStep[];
-  /** Of the whole access; undefined where this cannot tell. */
+  /** Type of the whole access; undefined when it cannot be determined. */
   readonly type: Type | undefined;
 }
 
-/** @param root index of the token that names a variable of this type */
+/** @param root token index of the name of a variable of this type */
 export function followAccess({ tokens }: Reflection, root: number, type: Type): Access {
   let from = root;
   let at = root + 1;
@@ -51,7 +51,7 @@ export function followAccess({ tokens }: Reflection, root: number, type: Type): 
 
 const keywords: ReadonlySet<string> = new Set(['return', 'if', 'while', 'switch', 'case']);
 
-/** What stands before a bracket makes it the list of arguments. */
+/** Whether the token before a parenthesis makes it an argument list. */
 const isCall = (before: Token | undefined): boolean =>
   before !== undefined &&
   ((before.kind === 'name' && !keywords.has(before.text)) || (before.text === '>' && before.partner >= 0));
@@ -80,7 +80,7 @@ function memberOf(type: Type, name: string): Type | undefined {
     : { kind: 'vector', width: name.length, element: type.element };
 }
 
-/** `&` in front of an operand, not between two. */
+/** Whether the token is the unary operator `&`. */
 export function isAddressOf(tokens: readonly Token[], index: number): boolean {
   if (tokens[index]?.text !== '&') return false;
   const before = tokens[index - 1];

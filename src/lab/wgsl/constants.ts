@@ -1,16 +1,16 @@
-/** Values of constant and override expressions, as far as they can be known without a compiler. */
+/** Evaluates constant and override expressions, without a compiler. Supports scalars and some builtin functions. */
 import { placeOf, split, type Range, type Token } from './tokens.ts';
 
-/** `int` and `float` are WGSL's abstract numbers. Booleans are 0 and 1. */
+/** `int` and `float` are WGSL's abstract numeric types. Booleans are 0 and 1. */
 type NumberType = 'bool' | 'i32' | 'u32' | 'f32' | 'f16' | 'int' | 'float';
 
 export interface Value {
   readonly type: NumberType;
-  /** Undefined when it depends on an override that has no value. */
+  /** Undefined when it depends on an override without a value. */
   readonly value: number | undefined;
 }
 
-/** A constant or override by name. */
+/** Looks up a constant or override by name. */
 export type Lookup = (name: string) => Value | undefined;
 
 const levels: readonly (readonly string[])[] = [
@@ -27,7 +27,7 @@ const levels: readonly (readonly string[])[] = [
 ];
 const logical = new Set(['||', '&&', '==', '!=', '<', '>', '<=', '>=']);
 
-/** Undefined for what this does not know: vectors, arrays, most functions. */
+/** Returns undefined for unsupported expressions: vectors, arrays, most functions. */
 export function evaluate(tokens: readonly Token[], range: Range, lookup: Lookup): Value | undefined {
   let at = range.from;
   const text = (): string | undefined => (at < range.to ? tokens[at]?.text : undefined);
@@ -87,7 +87,7 @@ export function evaluate(tokens: readonly Token[], range: Range, lookup: Lookup)
   return at === range.to ? result : undefined;
 }
 
-/** Plain text of a range, for messages. */
+/** Source text of a range, for messages. */
 export function textOf(source: string, tokens: readonly Token[], range: Range): string {
   const first = tokens[range.from];
   if (!first || range.to <= range.from) return '';
@@ -118,7 +118,7 @@ function commonType(a: NumberType, b: NumberType): NumberType {
 
 const isInteger = (type: NumberType): boolean => type === 'int' || type === 'i32' || type === 'u32';
 
-/** As the type holds it. */
+/** Wraps an integer to the range of the type. */
 function wrap(type: NumberType, value: bigint): number {
   if (type === 'u32') return Number(BigInt.asUintN(32, value));
   return Number(BigInt.asIntN(type === 'i32' ? 32 : 64, value));

@@ -1,14 +1,14 @@
-/** The declarations of a WGSL module as ranges of its tokens. */
+/** Parses the declarations of a WGSL module to token ranges. */
 import { find, split, type Range, type Token } from './tokens.ts';
 
 export interface Attribute {
   readonly name: string;
   readonly args: readonly Range[];
-  /** With `@` and arguments. */
+  /** Includes `@` and the arguments. */
   readonly range: Range;
 }
 
-/** `name` is the index of its token, here and below. */
+/** In all declaration types, `name` is a token index. */
 interface Declared {
   readonly name: number;
   readonly attributes: readonly Attribute[];
@@ -30,12 +30,12 @@ interface RawMember extends Declared {
 
 export interface RawFunction extends Declared {
   readonly parameters: readonly RawMember[];
-  /** Token of its opening brace. */
+  /** Token index of the opening brace. */
   readonly body: number;
 }
 
 export interface Declarations {
-  /** Tokens of the names. */
+  /** Token indices of the extension names. */
   readonly enables: readonly number[];
   readonly requires: readonly number[];
   readonly aliases: ReadonlyMap<string, Range>;
@@ -46,7 +46,7 @@ export interface Declarations {
   readonly functions: readonly RawFunction[];
 }
 
-/** Attributes from `at` on, and where they end. */
+/** Reads the attributes at token `at`. `end` is the token after them. */
 export function readAttributes(
   tokens: readonly Token[],
   at: number,
@@ -65,7 +65,7 @@ export function readAttributes(
   return { attributes, end };
 }
 
-/** `: T = value` behind a name, up to before `end`. */
+/** Reads `: T = value` after a name, up to token `end`. */
 export function readInitialised(
   tokens: readonly Token[],
   at: number,

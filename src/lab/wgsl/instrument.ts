@@ -1,6 +1,6 @@
 /**
- * A build of a kernel that counts accesses outside of its buffers. The plain build cannot: robustness lets such a
- * write vanish and gives such a read some value.
+ * Instruments a kernel to count out-of-bounds accesses to its buffers. Without it they go unnoticed: WebGPU's robust
+ * access discards such a write and returns an arbitrary value for such a read.
  */
 import type { Finding } from '../types.ts';
 import { finding } from '../stages/codes.ts';
@@ -13,21 +13,21 @@ import { usesOf, type Use } from './uses.ts';
 export interface Site extends Place {
   /** Name of the variable. */
   readonly binding: string;
-  /** It may be written through: assigned to, or its address is taken. */
+  /** Whether it can be a write: it is assigned, or its address is taken. */
   readonly write: boolean;
-  /** Elements, or where they depend on the buffer's size, where they begin and how far apart they are, in bytes. */
+  /** Number of elements. If it depends on the buffer size: offset of the first element and stride, in bytes. */
   readonly elements: number | { readonly offset: number; readonly stride: number };
 }
 
 export interface Instrumented {
   readonly source: string;
-  /** Two words a site in `@group(1) @binding(0)`: how many indices were outside, and the first of them. */
+  /** Each site has two words in `@group(1) @binding(0)`: the number of out-of-bounds indices, and the first of them. */
   readonly sites: readonly Site[];
   /** Accesses that this build does not check. */
   readonly unchecked: readonly Finding[];
 }
 
-/** What the added text names: a module that gives one of them another meaning cannot be instrumented. */
+/** Names that the added code uses. A module that redeclares one of them cannot be instrumented. */
 const needed: ReadonlySet<string> = new Set(
   'u32 array atomic arrayLength atomicAdd atomicStore lathe_index lathe_out_of_bounds'.split(' '),
 );
@@ -44,15 +44,15 @@ fn lathe_index(site: u32, index: u32, length: u32) -> u32 {
 }
 `;
 
-/** Elements that an index of the site may reach when its buffer is bound with so many bytes. */
+/** Number of valid elements of a site when its buffer binding has `bufferBytes` bytes. */
 export function elementsAt({ elements }: Site, bufferBytes: number): number {
   if (typeof elements === 'number') return elements;
   return Math.max(0, Math.floor((bufferBytes - elements.offset) / elements.stride));
 }
 
 /**
- * Every index into a storage buffer goes through `lathe_index`, which returns it unchanged. Lines stay the author's.
- * The pipeline needs a group 1 with one storage buffer at binding 0, zeroed before each dispatch.
+ * Passes every index into a storage buffer through `lathe_index`, which returns it unchanged. Line numbers do not
+ * change. The pipeline needs a group 1 with one storage buffer at binding 0, zeroed before each dispatch.
  */
 export function instrument(source: string, reflection: Reflection): Instrumented {
   const { tokens } = reflection;
@@ -70,7 +70,7 @@ export function instrument(source: string, reflection: Reflection): Instrumented
       const close = tokens[step.close];
       if (length === undefined || !open || !close) continue;
       const isLiteral = step.close === step.open + 2 && tokens[step.open + 1]?.kind === 'number';
-      if (isLiteral && length.fixed) continue; // the compiler has checked it
+      if (isLiteral && length.fixed) continue; // checked by the compiler
       inserts.push(
         { offset: open.offset + 1, text: `lathe_index(${sites.length}u, u32(` },
         { offset: close.offset, text: `), ${length.text})` },
@@ -94,14 +94,14 @@ export function instrument(source: string, reflection: Reflection): Instrumented
   return { source: `${text}${source.slice(at)}${helper}`, sites, unchecked: uncheckedPointers(reflection) };
 }
 
-/** Pointers to a whole storage buffer or to an array in it: what is indexed through them cannot be checked. */
+/** Findings for pointers to a whole storage buffer or to an array in it: accesses through them cannot be checked. */
 export function uncheckedPointers(reflection: Reflection): Finding[] {
   const { tokens } = reflection;
   return storageUses(reflection).flatMap(({ use, variable }) => {
     const { from, to, type } = followAccess(reflection, use.token, variable.type);
     if (!isAddressOf(tokens, from - 1) || tokens[from - 3]?.text === 'arrayLength') return [];
     if (!type || !partsOf(type).has('array')) return [];
-    const message = `indices through a pointer to ${variable.name} are not checked against its length; index ${variable.name} itself`;
+    const message = `accesses through a pointer to ${variable.name} are not bounds-checked; index ${variable.name} directly`;
     return [finding('unchecked_pointer', 'warning', message, placeOf(tokens, { from: from - 1, to }))];
   });
 }
@@ -118,7 +118,7 @@ function storageUses(reflection: Reflection): { use: Use; variable: Variable }[]
   );
 }
 
-/** Declarations and locals that would change what the added text means. */
+/** Findings for declarations, including locals, that would change the meaning of the added code. */
 function reservedNames({ tokens }: Reflection): Finding[] {
   return tokens.flatMap((token, index) => {
     if (token.kind !== 'name' || !needed.has(token.text)) return [];
@@ -126,7 +126,7 @@ function reservedNames({ tokens }: Reflection): Finding[] {
     const isTyped = tokens[index + 1]?.text === ':';
     const ofTemplate = before?.text === '>' && tokens[before.partner - 1]?.text === 'var';
     if (!isTyped && !ofTemplate && !declaring.has(before?.text ?? '')) return [];
-    const message = `'${token.text}' is declared here, so indices cannot be checked; choose another name`;
+    const message = `'${token.text}' is declared here, which prevents bounds checks; choose another name`;
     return [finding('reserved_name', 'warning', message, token)];
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Loops that may never end. Names stand for variables here, whatever scope they are of, and how much a value changes
- * is not looked at: what this finds is real, but it does not find everything.
+ * Finds loops that may never end. The analysis identifies variables by name regardless of scope, and ignores by how
+ * much a value changes. So it has no false positives, but does not find all such loops.
  */
 import { isAddressOf } from './access.ts';
 import { bodyOf, type Reflection } from './reflect.ts';
@@ -10,17 +10,17 @@ import { usesOf } from './uses.ts';
 
 export interface DoubtfulLoop {
   /**
-   * `spin`: only other invocations can end it. `endless`: nothing in it changes what its exits test.
-   * `data`: it counts nothing, and only what it loads from buffers ends it.
+   * `spin`: only other invocations can end it. `endless`: nothing in it changes the variables of its exit conditions.
+   * `data`: it has no counter, and only values loaded from buffers end it.
    */
   readonly kind: 'spin' | 'endless' | 'data';
-  /** Variables that are tested, for a message. */
+  /** Variables of the exit conditions, for the message. */
   readonly variables: readonly string[];
-  /** Of the keyword. */
+  /** Location of the keyword. */
   readonly place: Place;
 }
 
-/** What a function does to variables of the module, itself or through what it calls. */
+/** Module variables that a function reads and writes, directly or through functions that it calls. */
 interface Effects {
   readonly reads: ReadonlySet<string>;
   readonly writes: ReadonlySet<string>;
@@ -45,7 +45,7 @@ export function doubtfulLoops(reflection: Reflection): DoubtfulLoop[] {
   return found;
 }
 
-/** Undefined for what is no function of the module. */
+/** Returns undefined for names that are not functions of the module. */
 type EffectsOf = (name: string) => Effects | undefined;
 
 function effectsIn(reflection: Reflection): EffectsOf {
@@ -59,7 +59,7 @@ function effectsIn(reflection: Reflection): EffectsOf {
     if (found) return found;
     const [reads, writes] = [new Set<string>(), new Set<string>()];
     const reached = new Set([name]);
-    // Grows while it is gone through.
+    // The set grows during the iteration.
     for (const one of reached) {
       for (const use of functions.get(one) ?? []) {
         if (functions.has(use.name)) reached.add(use.name);
@@ -74,15 +74,15 @@ function effectsIn(reflection: Reflection): EffectsOf {
   };
 }
 
-/** What an expression depends on, through what the loop assigns. */
+/** Transitive dependencies of an expression, through the assignments of the loop. */
 interface Closure {
   /** Names that the loop assigns or declares. */
   readonly assigned: Set<string>;
-  /** Variables of memory that other invocations may write. */
+  /** Variables in memory that other invocations can write. */
   readonly shared: Set<string>;
-  /** Variables of buffers that nothing writes. */
+  /** Variables of read-only buffers. */
   readonly loads: Set<string>;
-  /** Something changes it of its own accord, or may. */
+  /** A dependency can change independently of memory, for example a pointer target or a variable that a call writes. */
   counted: boolean;
 }
 
@@ -90,7 +90,7 @@ function judge(
   reflection: Reflection,
   loop: Loop,
   effects: EffectsOf,
-  /** Names that may change through a pointer. */
+  /** Names that can change through a pointer. */
   addressed: ReadonlySet<string>,
 ): DoubtfulLoop | undefined {
   const { tokens } = reflection;
@@ -129,7 +129,7 @@ function judge(
     }
     return closure;
   };
-  /** Changed from its own last value: by arithmetic alone, or by something loaded. */
+  /** How a variable changes from its previous value: `counts` by arithmetic alone, `follows` with loaded values. */
   const stepOf = (name: string): 'counts' | 'follows' | undefined => {
     let step: 'counts' | 'follows' | undefined;
     for (const { operator, value } of changes.get(name) ?? []) {
@@ -173,7 +173,7 @@ function judge(
 
 type Change = { readonly operator: string; readonly value: Range };
 
-/** Assignments and declarations of a loop, by the name that they begin with. */
+/** Assignments and declarations in a loop, by the name of their variable. */
 function changesIn(tokens: readonly Token[], loop: Loop): ReadonlyMap<string, readonly Change[]> {
   const changes = new Map<string, Change[]>();
   const add = (token: number, change: Change): void => {
@@ -190,13 +190,13 @@ function changesIn(tokens: readonly Token[], loop: Loop): ReadonlyMap<string, re
     }
     childrenOf(statement).forEach(visit);
   };
-  // A loop's first values are not its changes.
+  // The `init` statement of a `for` is not a change.
   const inside = loop.kind === 'for' ? [...loop.body, ...loop.update] : loop.body;
   inside.forEach(visit);
   return changes;
 }
 
-/** For each way out, every condition that it hangs on. */
+/** All conditions of each exit of the loop. */
 function exitsOf(loop: Loop): Range[][] {
   const exits: Range[][] = [];
   const visit = (statement: Statement, conditions: Range[], breaks: boolean): void => {
@@ -255,7 +255,7 @@ function* namesIn(tokens: readonly Token[], { from, to }: Range): Generator<stri
   }
 }
 
-/** Names whose address is taken somewhere: they may change through a pointer. */
+/** Names whose address is taken: they can change through a pointer. */
 function addressesIn(tokens: readonly Token[], { from, to }: Range): ReadonlySet<string> {
   const names = new Set<string>();
   for (let i = from; i < to; i++) {
@@ -265,7 +265,7 @@ function addressesIn(tokens: readonly Token[], { from, to }: Range): ReadonlySet
   return names;
 }
 
-/** Calls `atomicX(&name..., rest)` of a loop. */
+/** Atomic calls `atomicX(&name..., rest)` in a loop. */
 function* atomicCalls(tokens: readonly Token[], { from, to }: Range, name: string) {
   for (let i = from; i < to; i++) {
     const verb = tokens[i]?.text ?? '';
@@ -275,7 +275,9 @@ function* atomicCalls(tokens: readonly Token[], { from, to }: Range, name: strin
   }
 }
 
-/** It is taken by an exchange for a value that does not depend on what was read: other invocations must give it back. */
+/**
+ * Whether a variable is a lock: exchanged for a value that does not depend on a read, so that others must release it.
+ */
 function isLock(
   tokens: readonly Token[],
   loop: Loop,
@@ -292,7 +294,7 @@ function isLock(
   return false;
 }
 
-/** Some atomic of the loop changes it each time round, adding 0 aside. */
+/** Whether an atomic operation in the loop changes a variable in each iteration; adding 0 does not count. */
 function isUpdated(tokens: readonly Token[], loop: Loop, names: Iterable<string>): boolean {
   for (const name of names) {
     for (const { verb, rest } of atomicCalls(tokens, loop, name)) {

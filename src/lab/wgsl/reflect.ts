@@ -1,4 +1,4 @@
-/** What a WGSL module declares, with the place of each declaration. */
+/** Reflects a WGSL module: its declarations with their source locations. */
 import { evaluate, textOf, type Value } from './constants.ts';
 import { readDeclarations, type Attribute, type Declarations, type RawFunction } from './declarations.ts';
 import { find, placeOf, split, tokenize, type Place, type Range, type Token } from './tokens.ts';
@@ -16,14 +16,14 @@ export interface Override extends Named {
 }
 
 export interface Variable extends Named {
-  /** `handle` for textures, samplers and their like. */
+  /** Address space; `handle` for textures, samplers and similar. */
   readonly space: string;
   readonly access: 'read' | 'write' | 'read_write';
   readonly type: Type;
   readonly typeText: string;
-  /** Of the type. */
+  /** Location of the type. */
   readonly typePlace: Place;
-  /** Only resources have these two. */
+  /** Set only for resources, like `binding`. */
   readonly group?: number | undefined;
   readonly binding?: number | undefined;
   readonly isResource: boolean;
@@ -36,10 +36,10 @@ export interface FunctionInfo extends Named {
 
 export interface EntryPoint extends Named {
   readonly stage: 'compute' | 'vertex' | 'fragment';
-  /** Expressions for x, y, z, as many as are written; use `workgroupSize`. */
+  /** Expressions for x, y, z, as written. Use `workgroupSize()` for the values. */
   readonly workgroupSize: readonly Range[];
   readonly workgroupPlace?: Place;
-  /** Names of the builtin inputs. */
+  /** Names of the builtin input values. */
   readonly builtins: readonly string[];
 }
 
@@ -56,9 +56,9 @@ export interface Reflection {
   readonly variables: readonly Variable[];
   readonly functions: readonly FunctionInfo[];
   readonly entryPoints: readonly EntryPoint[];
-  /** Value of a constant or override expression; overrides that are not given have their default. */
+  /** Evaluates a constant or override expression. Overrides without a given value have their default. */
   evaluate(range: Range, values?: OverrideValues): number | undefined;
-  /** Type of an expression's tokens, for example of `array<vec4<f32>, N>`. */
+  /** Type that a token range denotes, for example `array<vec4<f32>, N>`. */
   typeAt(range: Range): Type;
 }
 
@@ -66,7 +66,7 @@ const scalars: ReadonlySet<string> = new Set(['f32', 'f16', 'u32', 'i32', 'bool'
 const suffixes: Readonly<Record<string, ScalarName>> = { f: 'f32', h: 'f16', u: 'u32', i: 'i32' };
 const concrete: Readonly<Record<string, ScalarName>> = { int: 'i32', float: 'f32' };
 
-/** For source that Tint has accepted: of other source it says what it can. */
+/** Expects source that Tint accepts. For other source, the result is incomplete. */
 export function reflect(source: string): Reflection {
   const tokens = tokenize(source);
   const raw = readDeclarations(tokens);
@@ -134,7 +134,7 @@ export function reflect(source: string): Reflection {
   };
 }
 
-/** Workgroup size under these overrides; what is not written is 1, what is not known undefined. */
+/** Workgroup size under these overrides. An omitted dimension is 1, an unknown one undefined. */
 export function workgroupSize(
   reflection: Reflection,
   entry: EntryPoint,
@@ -145,14 +145,14 @@ export function workgroupSize(
   return [of(x), of(y), of(z)];
 }
 
-/** Bytes of a variable; undefined where they depend on an override without a value. */
+/** Size of a variable in bytes; undefined when it depends on an override without a value. */
 export const variableBytes = (
   reflection: Reflection,
   variable: Variable,
   values: OverrideValues = {},
 ): number | undefined => sizeOf(variable.type, (count) => reflection.evaluate(count, values));
 
-/** Every override's value: as given, else its default; one with neither is left out. */
+/** Values of all overrides: the given value, else the default. Overrides with neither are omitted. */
 export function overrideValues(
   reflection: Reflection,
   given: OverrideValues = {},
@@ -172,7 +172,7 @@ const accessOf = (space: string, written: string | undefined): Variable['access'
   return space === 'storage' || space === 'uniform' || space === 'handle' ? 'read' : 'read_write';
 };
 
-/** Of a variable without a type: that of its initialiser, when this is `T(...)`. */
+/** Type of a variable without a declared type: from an initializer of the form `T(...)`. */
 function initialType(value: Range | undefined, typeAt: (range: Range) => Type): Type {
   return value ? typeAt(value) : { kind: 'other', text: 'unknown' };
 }
@@ -223,7 +223,7 @@ function evaluator(tokens: readonly Token[], raw: Declarations): ValueOf {
     const found = new Map<string, Value | undefined>();
     const lookup = (name: string): Value | undefined => {
       if (found.has(name)) return found.get(name);
-      found.set(name, undefined); // for as long as it is being looked up: no name may depend on itself
+      found.set(name, undefined); // guards against cycles during the lookup
       const value = read(name);
       found.set(name, value);
       return value;
@@ -342,7 +342,7 @@ function typeReader(
   return { typeAt, struct, structs, aliases };
 }
 
-/** Tokens of the statements of a function. */
+/** Token range of the body of a function, without the braces. */
 export const bodyOf = (tokens: readonly Token[], { raw }: FunctionInfo): Range => ({
   from: raw.body + 1,
   to: tokens[raw.body]?.partner ?? find(tokens, { from: raw.body, to: tokens.length }, '}'),

@@ -1,4 +1,4 @@
-/** The statements of a function as a tree over ranges of tokens. */
+/** Parses the statements of a function to a tree of token ranges. */
 import { readAttributes, readInitialised } from './declarations.ts';
 import { find, split, type Range, type Token } from './tokens.ts';
 
@@ -25,12 +25,12 @@ export type Statement =
   | ({
       readonly kind: 'declare';
       readonly keyword: 'let' | 'var' | 'const';
-      /** Index of the token of the name. */
+      /** Token index of the name. */
       readonly name: number;
       readonly type?: Range;
       readonly value?: Range;
     } & Range)
-  /** Also `++` and `--`, whose value is empty. */
+  /** Also `++` and `--`, with an empty `value` range. */
   | ({
       readonly kind: 'assign';
       readonly target: Range;
@@ -39,7 +39,7 @@ export type Statement =
     } & Range)
   | ({ readonly kind: 'call'; readonly call: Range } & Range);
 
-/** Without a condition: `else`. */
+/** Branch of an `if`. `else` has no condition. */
 interface Branch {
   readonly condition?: Range;
   readonly body: readonly Statement[];
@@ -58,13 +58,13 @@ export function readStatements(tokens: readonly Token[], range: Range): Statemen
   return statements;
 }
 
-/** Undefined for an empty statement and for what has no meaning here, such as `const_assert`. */
+/** Returns undefined for an empty statement and for irrelevant ones, such as `const_assert`. */
 function readStatement(tokens: readonly Token[], range: Range): Statement | undefined {
   const from = readAttributes(tokens, range.from).end;
   const keyword = tokens[from]?.text;
   const partner = (index: number): number => Math.max(index, tokens[index]?.partner ?? 0);
   const inside = (open: number): Range => ({ from: open + 1, to: partner(open) });
-  /** Statements in the first braces from `start` on, and where these stand. */
+  /** Statements in the first braces after `start`, with the token indices of the braces. */
   const braces = (start: number): { open: number; close: number; body: Statement[] } => {
     const open = find(tokens, { from: start, to: range.to }, '{');
     return { open, close: partner(open), body: readStatements(tokens, inside(open)) };
@@ -135,7 +135,7 @@ function readStatement(tokens: readonly Token[], range: Range): Statement | unde
   }
 }
 
-/** What ends in a semicolon or stands in the header of a loop. */
+/** Reads a statement that ends in a semicolon, or one in the header of a `for`. */
 function readSimple(tokens: readonly Token[], { from, to: end }: Range): Statement | undefined {
   const keyword = tokens[from]?.text;
   const to = tokens[end]?.text === ';' ? end + 1 : end;
@@ -172,7 +172,7 @@ function readSimple(tokens: readonly Token[], { from, to: end }: Range): Stateme
   }
 }
 
-/** The statements directly inside another one. */
+/** Direct child statements. */
 export function childrenOf(statement: Statement): readonly Statement[] {
   switch (statement.kind) {
     case 'block':

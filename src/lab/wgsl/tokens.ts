@@ -1,24 +1,24 @@
-/** WGSL text to tokens, with template lists told from comparisons. */
+/** WGSL tokenizer. Distinguishes template lists from comparisons. */
 
 export interface Place {
   /** From 1. */
   readonly line: number;
-  /** From 1, UTF-16. */
+  /** From 1, in UTF-16 code units. */
   readonly column: number;
-  /** UTF-16. */
+  /** In UTF-16 code units. */
   readonly length: number;
 }
 
 export interface Token extends Place {
   readonly kind: 'name' | 'number' | 'symbol';
   readonly text: string;
-  /** UTF-16, from 0. */
+  /** From 0, in UTF-16 code units. */
   readonly offset: number;
-  /** Of a bracket, `<` and `>` of template lists among them: the index of the one it belongs to, else -1. */
+  /** Index of the matching bracket, also for `<` and `>` of template lists; else -1. */
   readonly partner: number;
 }
 
-/** From token `from` to before token `to`. */
+/** Token range: `from` inclusive, `to` exclusive. */
 export interface Range {
   readonly from: number;
   readonly to: number;
@@ -34,10 +34,10 @@ const number =
   /0[xX](?:[\da-fA-F]+\.?[\da-fA-F]*|\.[\da-fA-F]+)(?:[pP][+-]?\d+[fh]?|[iu])?|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?[iufh]?/y;
 const symbol = /->|&&|\|\||==|!=|<<=|>>=|<=|>=|<<|>>|\+\+|--|[-+*/%&|^]=|[^]/y;
 
-/** Source that Tint accepts; anything else gives tokens too, but of no meaning. */
+/** Expects source that Tint accepts. For other source, it returns tokens without meaning. */
 export function tokenize(source: string): Token[] {
   const tokens: Draft[] = [];
-  // Brackets that are open, and `<` after a name: a comparison, or a template list when its `>` is found.
+  // Open brackets, and each `<` after a name: a template list if its `>` is found, else a comparison.
   const brackets: number[] = [];
   const candidates: { token: number; depth: number }[] = [];
   let at = 0;
@@ -171,7 +171,7 @@ export function tokenize(source: string): Token[] {
   return tokens;
 }
 
-/** From the first to the last token of a range, across lines when it must be. */
+/** Location of a range, from its first to its last token, possibly across lines. */
 export function placeOf(tokens: readonly Token[], { from, to }: Range): Place {
   const first = tokens[from];
   const last = tokens[Math.max(from, to - 1)];
@@ -179,7 +179,7 @@ export function placeOf(tokens: readonly Token[], { from, to }: Range): Place {
   return { line: first.line, column: first.column, length: last.offset + last.length - first.offset };
 }
 
-/** The parts of a range between commas (or another separator) outside of brackets; a trailing one is allowed. */
+/** Splits a range at commas (or another separator) outside of brackets. A trailing separator is allowed. */
 export function split(tokens: readonly Token[], { from, to }: Range, separator = ','): Range[] {
   const parts: Range[] = [];
   let start = from;
@@ -195,7 +195,7 @@ export function split(tokens: readonly Token[], { from, to }: Range, separator =
   return parts;
 }
 
-/** The first token with this text at or after `from`, outside of brackets that open there; `to` when there is none. */
+/** Index of the first token with this text in the range, outside of nested brackets; `to` when there is none. */
 export function find(tokens: readonly Token[], { from, to }: Range, text: string): number {
   for (let i = from; i < to; i++) {
     const token = tokens[i];

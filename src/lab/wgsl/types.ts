@@ -1,4 +1,4 @@
-/** Types as WGSL lays them out. */
+/** WGSL types with their memory layout. */
 import type { Range } from './tokens.ts';
 
 export type ScalarName = 'f32' | 'f16' | 'u32' | 'i32' | 'bool';
@@ -8,7 +8,7 @@ export type Type =
   | { readonly kind: 'vector'; readonly width: number; readonly element: ScalarName }
   | { readonly kind: 'matrix'; readonly columns: number; readonly rows: number; readonly element: ScalarName }
   | { readonly kind: 'atomic'; readonly element: ScalarName }
-  /** Without a count: sized by its buffer. */
+  /** Without `count`: a runtime-sized array. */
   | { readonly kind: 'array'; readonly element: Type; readonly count?: Range }
   | { readonly kind: 'struct'; readonly struct: Struct }
   /** Textures, samplers, pointers, subgroup matrices. */
@@ -21,7 +21,7 @@ export interface Struct {
 
 export interface Member {
   readonly name: string;
-  /** Index of the token of its name. */
+  /** Token index of the name. */
   readonly token: number;
   readonly type: Type;
   /** Values of `@align` and `@size`. */
@@ -29,14 +29,14 @@ export interface Member {
   readonly size?: number;
 }
 
-/** Value of the expression for an array's length. */
+/** Evaluates the length expression of an array. */
 export type CountOf = (count: Range) => number | undefined;
 
 const scalarBytes: Readonly<Record<ScalarName, number>> = { f32: 4, f16: 2, u32: 4, i32: 4, bool: 4 };
 
 const roundUp = (value: number, to: number): number => Math.ceil(value / to) * to;
 
-/** Structs within structs would otherwise be looked through once for each way that leads to them. */
+/** Memoizes a computation for each struct: nested structs would otherwise take exponential time. */
 function once<T>(compute: (struct: Struct, countOf: CountOf) => T): (struct: Struct, countOf: CountOf) => T {
   const known = new WeakMap<Struct, { value: T }>();
   return (struct, countOf) => {
@@ -65,7 +65,7 @@ export function alignOf(type: Type): number {
   }
 }
 
-/** Bytes; undefined where the length of an array is not known. A runtime array counts as empty. */
+/** Size in bytes; undefined when the length of an array is unknown. A runtime-sized array has size 0. */
 export function sizeOf(type: Type, countOf: CountOf): number | undefined {
   switch (type.kind) {
     case 'scalar':
@@ -92,7 +92,7 @@ export function sizeOf(type: Type, countOf: CountOf): number | undefined {
   }
 }
 
-/** Bytes from one element of an array to the next. */
+/** Array stride in bytes. */
 export function strideOf(element: Type, countOf: CountOf): number | undefined {
   const size = sizeOf(element, countOf);
   return size === undefined ? undefined : roundUp(size, alignOf(element));
@@ -102,7 +102,7 @@ const alignOfStruct = once((struct) =>
   Math.max(1, ...struct.members.map((member) => member.align ?? alignOf(member.type))),
 );
 
-/** Where each member lies, in bytes. Lengths of arrays in structs do not depend on overrides. */
+/** Offset and size of each member, in bytes. Lengths of arrays in structs cannot depend on overrides. */
 export const layout = once((struct, countOf): readonly { offset: number; size: number }[] | undefined => {
   const members: { offset: number; size: number }[] = [];
   let end = 0;
@@ -122,7 +122,7 @@ const packedStruct = once((struct, countOf): number | undefined => {
   return Number.isNaN(sum) ? undefined : sum;
 });
 
-/** Size without any padding. */
+/** Size in bytes without padding. */
 export function packedBytes(type: Type, countOf: CountOf): number | undefined {
   switch (type.kind) {
     case 'matrix':
@@ -146,7 +146,7 @@ const partsOfStruct = once(
   (struct) => new Set(struct.members.flatMap((member) => [...partsOf(member.type)])),
 );
 
-/** What a type is made of: names of scalars, `array`, `atomic`, or the text of another type. */
+/** Components of a type: scalar names, `array`, `atomic`, or the text of other types. */
 export function partsOf(type: Type): ReadonlySet<string> {
   switch (type.kind) {
     case 'scalar':
@@ -165,7 +165,7 @@ export function partsOf(type: Type): ReadonlySet<string> {
   }
 }
 
-/** As an author writes it. */
+/** WGSL text of a type. */
 export function typeText(type: Type, countText: (count: Range) => string): string {
   switch (type.kind) {
     case 'scalar':

@@ -1,13 +1,13 @@
-/** Which tokens of a function name declarations of the module, and not parameters, locals or members. */
+/** Finds the uses of module-scope declarations in a function, excluding parameters, locals and members. */
 import { bodyOf, type FunctionInfo, type Reflection } from './reflect.ts';
 import { readStatements, type Statement } from './statements.ts';
 import type { Range } from './tokens.ts';
 
 export interface Use {
   readonly name: string;
-  /** Index of its token. */
+  /** Token index. */
   readonly token: number;
-  /** It begins what is assigned to. */
+  /** Whether it is the root of an assignment target. */
   readonly assigned: boolean;
 }
 
@@ -65,7 +65,7 @@ export function usesOf({ tokens }: Reflection, fn: FunctionInfo): Use[] {
       case 'declare':
         if (statement.type) visit(statement.type);
         if (statement.value) visit(statement.value);
-        // Its own initialiser still means what the name meant before.
+        // The initializer refers to the outer declaration of the name.
         scopes.at(-1)?.add(tokens[statement.name]?.text ?? '');
         break;
       case 'assign':
@@ -90,7 +90,7 @@ export function usesOf({ tokens }: Reflection, fn: FunctionInfo): Use[] {
   return uses;
 }
 
-/** Names of the module's declarations that a function uses, itself or through what it calls. */
+/** Names of module-scope declarations that a function uses, directly or through functions that it calls. */
 export function reachableFrom(reflection: Reflection, name: string): ReadonlySet<string> {
   const functions = new Map(reflection.functions.map((fn) => [fn.name, fn]));
   const reached = new Set<string>([name]);

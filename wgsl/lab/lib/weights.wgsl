@@ -1,6 +1,6 @@
-// Weights as they lie on the GPU: rows of blocks of 32 columns. Four of them as numbers, before the block's scale.
+// Weights in their GPU layout: rows of blocks of 32 columns. Decodes four weights, before the scale of the block.
 //#if Q8_0
-// q8_0: a block is 32 signed bytes in the order of the columns, two vec4<u32>; scales lie apart, two f16 a word.
+// q8_0: a block is 32 signed bytes in column order, two vec4<u32>; scales are separate, two f16 in each word.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   return Quad(unpack4xI8(quants[block * 2u + quad / 4u][quad % 4u]));
 }
@@ -10,8 +10,8 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if Q4_0
-// q4_0: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31;
-// a half byte h stands for h - 8. Scales lie apart, two f16 a word.
+// q4_0: a block is 16 bytes, one vec4<u32>. The low nibbles are columns 0 to 15, the high nibbles 16 to 31; the value of a
+// nibble h is h - 8. Scales are separate, two f16 in each word.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let shift = (quad / 4u) * 4u;
   let halves = (quants[block][quad % 4u] >> shift) & 0x0f0f0f0fu;
@@ -23,7 +23,7 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if WEIGHTS_F16
-// f16: a block is 32 halves, four vec4<u32>; nothing to scale.
+// f16: a block is 32 f16, four vec4<u32>; no scale.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let eight = quants[block * 4u + quad / 2u];
   let first = (quad % 2u) * 2u;
@@ -39,7 +39,7 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if BF16
-// bf16: a block is 32 upper halves of f32, four vec4<u32>; nothing to scale.
+// bf16: a block is 32 upper halves of f32, four vec4<u32>; no scale.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let eight = quants[block * 4u + quad / 2u];
   let low = eight[(quad % 2u) * 2u];
@@ -52,7 +52,7 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if F32
-// f32: a block is eight vec4<u32>; nothing to scale.
+// f32: a block is eight vec4<u32>; no scale.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   return bitcast<vec4<f32>>(quants[block * 8u + quad]);
 }
@@ -62,8 +62,8 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if Q4_1
-// q4_1: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31.
-// Apart lies a word a block: f16 scale and minimum, which is added; so the weight is whole here.
+// q4_1: a block is 16 bytes, one vec4<u32>. The low nibbles are columns 0 to 15, the high nibbles 16 to 31. A separate
+// word for each block contains the f16 scale and the minimum, which is added; so this returns the complete weight.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
   let range = unpack2x16float(scales[block]);
@@ -75,9 +75,9 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if Q5_0
-// q5_0: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31;
-// with its fifth bit a code c stands for c - 16. Three words for two blocks lie apart: the fifth bits of either, where
-// bit 8 k + j belongs to column 4 j + k, and both f16 scales.
+// q5_0: a block is 16 bytes, one vec4<u32>. The low nibbles are columns 0 to 15, the high nibbles 16 to 31; the value of a
+// code c, with its fifth bit, is c - 16. Three separate words for two blocks: the fifth bits of each block, where bit
+// 8 k + j belongs to column 4 j + k, and both f16 scales.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
   let fifth = (scales[(block / 2u) * 3u + block % 2u] >> quad) & 0x01010101u;
@@ -89,9 +89,9 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if Q5_1
-// q5_1: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31.
-// Two words a block lie apart: the fifth bits, where bit 8 k + j belongs to column 4 j + k; f16 scale and minimum, which
-// is added, so the weight is whole here.
+// q5_1: a block is 16 bytes, one vec4<u32>. The low nibbles are columns 0 to 15, the high nibbles 16 to 31. Two separate
+// words for each block: the fifth bits, where bit 8 k + j belongs to column 4 j + k; f16 scale and minimum, which is
+// added, so this returns the complete weight.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
   let fifth = (scales[block * 2u] >> quad) & 0x01010101u;
@@ -104,9 +104,9 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if Q2_K
-// q2_k: a block is 8 bytes, half a vec4<u32>: two bits a column, those of column 4 j + k from bit 8 k + 2 j on, 16 columns
-// a word. Five words for eight blocks lie apart: f16 scale and minimum, then a byte for every 16 columns, whose low half
-// multiplies the scale and whose high half the minimum, which is subtracted; so the weight is whole here.
+// q2_k: a block is 8 bytes, half a vec4<u32>: two bits for each column, 16 columns in a word, column 4 j + k at bit
+// 8 k + 2 j. Five separate words for eight blocks: f16 scale and minimum, then a byte for every 16 columns; its low nibble
+// multiplies the scale, its high nibble the minimum, which is subtracted; so this returns the complete weight.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let codes = (quants[block / 2u][(block % 2u) * 2u + quad / 4u] >> ((quad % 4u) * 2u)) & 0x03030303u;
   let group = (block / 8u) * 5u;
@@ -120,9 +120,9 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if Q3_K
-// q3_k: a block is 8 bytes, half a vec4<u32>: two bits a column, those of column 4 j + k from bit 8 k + 2 j on, 16 columns
-// a word; with its third bit a code c stands for c - 4. 13 words for eight blocks lie apart: an f16 scale, a signed byte
-// for every 16 columns that multiplies it, and a word a block of third bits, where bit 8 k + j belongs to column 4 j + k.
+// q3_k: a block is 8 bytes, half a vec4<u32>: two bits for each column, 16 columns in a word, column 4 j + k at bit
+// 8 k + 2 j; the value of a code c, with its third bit, is c - 4. 13 separate words for eight blocks: an f16 scale, a
+// signed byte for every 16 columns that multiplies it, a word of third bits for each block (bit 8 k + j: column 4 j + k).
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let low = (quants[block / 2u][(block % 2u) * 2u + quad / 4u] >> ((quad % 4u) * 2u)) & 0x03030303u;
   let group = (block / 8u) * 13u;
@@ -137,9 +137,9 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if Q4_K
-// q4_k: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31.
-// Five words for eight blocks lie apart: f16 scale and minimum, then two bytes a block that multiply them. The minimum is
-// subtracted, so the weight is whole here.
+// q4_k: a block is 16 bytes, one vec4<u32>. The low nibbles are columns 0 to 15, the high nibbles 16 to 31. Five separate
+// words for eight blocks: f16 scale and minimum, then two bytes for each block that multiply them. The minimum is
+// subtracted, so this returns the complete weight.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
   let group = (block / 8u) * 5u;
@@ -153,9 +153,9 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if Q5_K
-// q5_k: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31.
-// 13 words for eight blocks lie apart: f16 scale and minimum, then two bytes a block that multiply them, then a word a
-// block of fifth bits, where bit 8 k + j belongs to column 4 j + k. The minimum is subtracted, so the weight is whole.
+// q5_k: a block is 16 bytes, one vec4<u32>. The low nibbles are columns 0 to 15, the high nibbles 16 to 31. 13 separate
+// words for eight blocks: f16 scale and minimum, two bytes for each block that multiply them, a word of fifth bits for each
+// block (bit 8 k + j: column 4 j + k). The minimum is subtracted, so this returns the complete weight.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
   let group = (block / 8u) * 13u;
@@ -170,9 +170,9 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if Q6_K
-// q6_k: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31;
-// with its two upper bits a code c stands for c - 32. 21 words for eight blocks lie apart: an f16 scale, a signed byte for
-// every 16 columns that multiplies it, and two words a block of upper bits: those of column 4 j + k from bit 8 k + 2 j on.
+// q6_k: a block is 16 bytes, one vec4<u32>. The low nibbles are columns 0 to 15, the high nibbles 16 to 31; the value of a
+// code c, with its two upper bits, is c - 32. 21 separate words for eight blocks: an f16 scale, a signed byte for every 16
+// columns that multiplies it, two words of upper bits for each block, with column 4 j + k at bit 8 k + 2 j.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
   let group = (block / 8u) * 21u;
@@ -187,9 +187,9 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if IQ4_NL
-// iq4_nl: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31;
-// a half byte h stands for the h-th of -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. Scales
-// lie apart, two f16 a word.
+// iq4_nl: a block is 16 bytes, one vec4<u32>. The low nibbles are columns 0 to 15, the high nibbles 16 to 31; a nibble is an
+// index in -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. Scales are separate, two f16 in each
+// word.
 fn iq4_number(h: u32) -> f32 {
   let first = select(0xbfad9881u, 0xf6eaddcfu, (h & 4u) != 0u);
   let second = select(0x26190d01u, 0x71594535u, (h & 4u) != 0u);
@@ -207,9 +207,9 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if IQ4_XS
-// iq4_xs: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31;
-// a half byte h stands for the h-th of -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. Three
-// words for eight blocks lie apart: an f16 scale, then a signed byte a block that multiplies it.
+// iq4_xs: a block is 16 bytes, one vec4<u32>. The low nibbles are columns 0 to 15, the high nibbles 16 to 31; a nibble is an
+// index in -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. Three separate words for eight
+// blocks: an f16 scale, then a signed byte for each block that multiplies it.
 fn iq4_number(h: u32) -> f32 {
   let first = select(0xbfad9881u, 0xf6eaddcfu, (h & 4u) != 0u);
   let second = select(0x26190d01u, 0x71594535u, (h & 4u) != 0u);
@@ -229,9 +229,9 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if MXFP4
-// mxfp4: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31; a
-// half byte is a sign (its highest bit), two bits of exponent and one of fraction: 0, 1/2, 1, 3/2, 2, 3, 4, 6, here
-// doubled. Exponents of the scale lie apart, a byte e a block for 2^(e - 127), here halved.
+// mxfp4: a block is 16 bytes, one vec4<u32>. The low nibbles are columns 0 to 15, the high nibbles 16 to 31; a nibble has a
+// sign (the highest bit), two exponent bits and one fraction bit: 0, 1/2, 1, 3/2, 2, 3, 4, 6, returned doubled. Scales are
+// separate, a byte e for each block with the scale 2^(e - 127), returned halved.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let halves = unpack4xU8((quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu);
   let doubled = vec4<f32>((vec4(0xc8643210u) >> ((halves & vec4(7u)) * 4u)) & vec4(15u));
@@ -244,8 +244,8 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if MLC_Q4F32
-// mlc_q4f32: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to
-// 31; a half byte h stands for h - 7. Scales lie apart, an f32 each.
+// mlc_q4f32: a block is 16 bytes, one vec4<u32>. The low nibbles are columns 0 to 15, the high nibbles 16 to 31; the value
+// of a nibble h is h - 7. Scales are separate, one f32 for each block.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
   return Quad(vec4<i32>(unpack4xU8(halves)) - 7);
@@ -256,9 +256,9 @@ fn block_scale(block: u32) -> f32 {
 }
 //#endif
 //#if MLC_Q3F16
-// mlc_q3f16: a block is 8 bytes, half a vec4<u32>: two bits a column, those of column 4 j + k from bit 8 k + 2 j on, 16
-// columns a word; with its third bit a code c stands for c - 3. Seven words for five blocks of a row lie apart: four f16
-// scales, each of 40 columns; a word a block of third bits, where bit 8 k + j belongs to column 4 j + k.
+// mlc_q3f16: a block is 8 bytes, half a vec4<u32>: two bits for each column, 16 columns in a word, column 4 j + k at bit
+// 8 k + 2 j; the value of a code c, with its third bit, is c - 3. Seven separate words for five blocks of a row: four f16
+// scales of 40 columns each; a word of third bits for each block, where bit 8 k + j belongs to column 4 j + k.
 fn weight_quad(block: u32, quad: u32) -> Quad {
   let low = (quants[block / 2u][(block % 2u) * 2u + quad / 4u] >> ((quad % 4u) * 2u)) & 0x03030303u;
   let row = block / params.blocks;

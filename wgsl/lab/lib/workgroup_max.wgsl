@@ -1,8 +1,8 @@
-// The greatest of a value over a workgroup, for every invocation; all of them must call it together.
+// Maximum of a value over the workgroup. All invocations must call it together.
 //#if SUBGROUPS
 var<workgroup> subgroup_tops: array<f32, WG>;
 
-// Every invocation leaves what its subgroup found, so it does not matter which ones share a subgroup.
+// Every invocation stores the result of its subgroup, so it does not matter how invocations map to subgroups.
 fn workgroup_max(value: f32, local: u32, count: u32) -> f32 {
   subgroup_tops[local] = subgroupMax(value);
   let rank = subgroupExclusiveAdd(1u);

@@ -1,9 +1,9 @@
-// The sum of a value over a workgroup, for every invocation; all of them must call it together.
+// Sum of a value over the workgroup. All invocations must call it together.
 //#if SUBGROUPS
 var<workgroup> subgroup_sums: array<f32, WG>;
 
-// A subgroup adds up by itself; its first invocation leaves the result for the others. How many invocations a
-// subgroup has is counted, because it may differ from one to the next.
+// Each subgroup sums its values, and its first invocation stores the result. The invocations of a subgroup are counted,
+// because subgroups can differ in size.
 fn workgroup_sum(value: f32, local: u32, count: u32) -> f32 {
   let sum = subgroupAdd(value);
   let rank = subgroupExclusiveAdd(1u);
@@ -21,8 +21,8 @@ fn workgroup_sum(value: f32, local: u32, count: u32) -> f32 {
 //#else
 var<workgroup> sum_parts: array<f32, WG>;
 
-// Each adds up what the first `count` have left; the others have nothing to add. A tree takes fewer additions, and a
-// barrier for each of its levels. (A count that only the GPU knows also keeps compilers from writing the loop out.)
+// Each invocation sums the first `count` results. A tree needs fewer additions, but a barrier for each level. (`count` is
+// not known to the compiler, which also prevents loop unrolling.)
 fn workgroup_sum(value: f32, local: u32, count: u32) -> f32 {
   sum_parts[local] = value;
   workgroupBarrier();
