@@ -6,7 +6,7 @@ export const reasoningMembers = {
   reasoning_effort: effort
     .nullish()
     .describe(
-      "How much the model should think; the nearest that its template knows. Default: the template's own.",
+      "Reasoning effort; mapped to the nearest level of the model's chat template. Default: the template's own.",
     ),
   reasoning: z
     .object(
@@ -15,13 +15,13 @@ export const reasoningMembers = {
         enabled: flag.nullish(),
         exclude: unserved('leaving thoughts out of the answer', (value) => value === false),
         max_tokens: whole(0).describe(
-          '0 turns thinking off, more turns it on; thoughts are bounded by `max_completion_tokens` alone.',
+          '0 disables reasoning, more enables it; its length is limited by `max_completion_tokens` only.',
         ),
       },
       { error: 'expected {effort}, {enabled} or {max_tokens}' },
     )
     .nullish()
-    .describe('Another way of writing `reasoning_effort`, which wins.'),
+    .describe('Alternative to `reasoning_effort`, which takes precedence.'),
   thinking: z
     .object(
       {
@@ -30,8 +30,10 @@ export const reasoningMembers = {
       { error: 'expected {type}' },
     )
     .nullish()
-    .describe('Whether the model should think, as other hosts write it; `reasoning` and its effort win.'),
-  enable_thinking: flag.nullish().describe('The same as `thinking`, which wins.'),
+    .describe(
+      'Whether the model should reason, in the format of other hosts; `reasoning` and its effort take precedence.',
+    ),
+  enable_thinking: flag.nullish().describe('Alias of `thinking`, which takes precedence.'),
   include_reasoning: unserved('leaving thoughts out of the answer', (value) => value === true),
   reasoning_format: unserved(
     'a reasoning_format other than auto',

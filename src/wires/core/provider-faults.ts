@@ -23,7 +23,7 @@ export function providerFault(
   const later = { again: true, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
 
   if (isOutOfCredit(status, words)) {
-    const message = `The provider's account that serves this model is out of credit or quota; to ask again does not help until its owner adds some.${quoted}`;
+    const message = `The provider's account that serves this model is out of credit or quota; retrying does not help until its owner adds some.${quoted}`;
     const error = new WireError(502, 'upstream_error', message, {
       code: quotaExhausted,
       headers: { 'x-should-retry': 'false' },
@@ -58,11 +58,11 @@ export function providerFault(
     }
     case 408:
     case 504: {
-      const message = `The provider did not answer in time; ask again.${quoted}`;
+      const message = `The provider did not answer in time; try again.${quoted}`;
       return { error: upstream(504, 'upstream_timeout', message), ...later, unwell: status === 504 };
     }
     case 429: {
-      const message = `The provider takes no more requests for now; ask again later.${quoted}`;
+      const message = `The provider takes no more requests for now; try again later.${quoted}`;
       const error = new WireError(429, 'rate_limit_error', message, {
         code: 'rate_limit_exceeded',
         headers: { 'retry-after': '1' },
@@ -72,7 +72,7 @@ export function providerFault(
       return { error, ...later, unwell: false };
     }
     default: {
-      const message = `The provider failed with status ${status}; ask again.${quoted}`;
+      const message = `The provider failed with status ${status}; try again.${quoted}`;
       return { error: upstream(502, 'upstream_failed', message), ...later, unwell: true };
     }
   }

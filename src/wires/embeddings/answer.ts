@@ -31,7 +31,7 @@ export const bodyOf = (
 });
 
 export function noEmbeddings(what: string): UpstreamFailure {
-  const message = `The provider answered with ${what}; ask again.`;
+  const message = `The provider answered with ${what}; try again.`;
   const error = new WireError(502, 'upstream_error', message, { code: 'upstream_failed' });
   return new UpstreamFailure({ error, again: true, unwell: true });
 }

@@ -148,7 +148,7 @@ export class GoogleReader implements UpstreamReader {
 
   #fail(what: string): AnswerEvent {
     this.#failed = true;
-    const error = new WireError(502, 'upstream_error', `${what}; ask again.`, { code: 'upstream_failed' });
+    const error = new WireError(502, 'upstream_error', `${what}; try again.`, { code: 'upstream_failed' });
     return { type: 'failure', error, again: true };
   }
 }

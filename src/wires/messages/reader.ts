@@ -39,7 +39,7 @@ export class MessagesReader implements UpstreamReader {
       event = undefined;
     }
     if (frame.event === 'error') return this.#fault(event ?? { error: { message: frame.data } });
-    if (!isRecord(event)) return this.#fail('The provider sent an event that is no JSON object; ask again.');
+    if (!isRecord(event)) return this.#fail('The provider sent an event that is no JSON object; try again.');
     return this.take(event);
   }
 
@@ -74,7 +74,7 @@ export class MessagesReader implements UpstreamReader {
   /** Why it stopped comes last; the event that says only that it did may be missing. */
   end(): AnswerEvent[] {
     if (this.#isOver || this.#isFinished) return [];
-    return this.#fail('The provider broke off in the middle of its answer; ask again.');
+    return this.#fail('The provider broke off in the middle of its answer; try again.');
   }
 
   /** Some providers begin twice; the second one only says the usage again. Another message is none of this answer. */
@@ -84,7 +84,7 @@ export class MessagesReader implements UpstreamReader {
       const isSame = id !== '' && this.#id !== '' ? id === this.#id : !this.#hasContent;
       return isSame
         ? this.#usage(message.usage)
-        : this.#fail('The provider began a second message within its stream; ask again.');
+        : this.#fail('The provider began a second message within its stream; try again.');
     }
     this.#id = id;
     const usage = this.#usage(message.usage);

@@ -15,7 +15,7 @@ export const anthropicMessages: UpstreamWire = {
     const words = wordsOf(text);
     if (words.message !== undefined || words.type !== undefined)
       throw new UpstreamFailure(faultInStream(words));
-    const message = "The provider's answer is no message; ask again.";
+    const message = "The provider's answer is no message; try again.";
     const error = new WireError(502, 'upstream_error', message, { code: 'upstream_failed' });
     throw new UpstreamFailure({ error, again: true, unwell: true });
   },

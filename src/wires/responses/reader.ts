@@ -152,7 +152,7 @@ export function failureOf(words: Json): Failure {
 const broken = (what: string): Failure => failed(`The provider's stream had ${what}`);
 
 function failed(what: string): Failure {
-  const error = new WireError(502, 'upstream_error', `${what}; ask again.`, { code: 'upstream_failed' });
+  const error = new WireError(502, 'upstream_error', `${what}; try again.`, { code: 'upstream_failed' });
   return { type: 'failure', error, again: true };
 }
 

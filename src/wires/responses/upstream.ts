@@ -29,7 +29,7 @@ function answerOf(text: string): AnswerEvent[] {
       error: new WireError(
         502,
         'upstream_error',
-        'The provider answered with what is no response; ask again.',
+        'The provider answered with what is no response; try again.',
         {
           code: 'upstream_failed',
         },
