@@ -8,15 +8,18 @@ import { type Thinking, thinkingOf } from './thinking.ts';
 import { type Block, type Turns, turnsOf } from './turns.ts';
 
 /**
- * The wire has no mode for JSON without a schema. A tool that stands for the answer would exclude thinking and the caller's
- * own tools, and a closed schema would allow `{}` only, so the model is told.
+ * The wire has no mode for JSON without a schema. A tool for the answer would exclude thinking and the caller's own
+ * tools, and a closed schema would allow `{}` only, so the model is instructed instead.
  */
 const jsonOnly: Block = {
   type: 'text',
   text: 'Answer with one JSON object and nothing else: no words around it, no code fence.',
 };
 
-/** @throws WireError 400 for what this wire cannot say, all of it at once */
+/**
+ * Writes a conversation as a messages request.
+ * @throws WireError 400 with everything that the wire cannot express
+ */
 export function requestOf(
   conversation: Conversation,
   { model, stream, maxTokens }: UpstreamOptions,
@@ -94,7 +97,7 @@ function toolsOf(
   knowsStrict: boolean,
 ) {
   if (tools.length === 0) {
-    // Earlier calls stay, so their tools have to be defined, but must not be called.
+    // Earlier calls remain, so their tools must be defined but not called.
     const names = new Set(
       turns.flatMap(({ content }) =>
         content.filter(({ type }) => type === 'tool_use').map(({ name }) => String(name)),
@@ -126,7 +129,7 @@ function toolMember({ name, description, parameters, strict, cache }: Tool, know
   };
 }
 
-/** Without a closed schema the tool can still be called, only not held to it. */
+/** A closed schema for a strict tool; undefined where there is none, and the tool is then not strict. */
 function closedOf(schema: Json): Json | undefined {
   try {
     return portableSchema(schema);
@@ -145,9 +148,9 @@ function choiceOf(choice: Conversation['toolChoice'], parallel: boolean | undefi
 }
 
 /**
- * Beside thinking, only `top_p` near 1 may be set. Models with levels of effort take no such settings at all. Others take
- * one of temperature and `top_p`. A `top_p` that cannot be had is refused; temperature and `top_k`, which clients set
- * without being asked, are dropped.
+ * Sampling members that the model accepts. With thinking, only `top_p` near 1 may be set. Models with effort levels
+ * accept no sampling settings. Others accept one of temperature and `top_p`. An unsupported `top_p` is refused;
+ * temperature and `top_k`, which clients set by default, are dropped.
  */
 function sampling(
   { temperature, topP, topK }: Conversation,
@@ -168,7 +171,7 @@ function sampling(
     return top !== undefined && top >= 0.95
       ? { top_p: top }
       : refuse('beside reasoning this model takes none below 0.95');
-  // Other wires go up to 2.
+  // Other wires allow values up to 2.
   const warmth = temperature === undefined || temperature >= 1 ? undefined : temperature;
   if (warmth !== undefined) refuse('this model takes one of temperature and top_p');
   return {
