@@ -145,7 +145,7 @@ describe('what the gateway knows of a request to responses', () => {
   test('nesting without end is refused, not died of', () => {
     let deep: unknown = {};
     for (let level = 0; level < 200_000; level++) deep = [deep];
-    const violation = { path: 'tools.0', message: 'it is nested too deeply' };
+    const violation = { path: 'tools.0', message: 'expected JSON with fewer levels of nesting' };
     expect(() =>
       responsesWire.facts({ model: 'm', input: 'x', tools: [{ type: 'function', deep }] }, ''),
     ).toThrow(expect.objectContaining({ status: 400, violations: [violation] }));

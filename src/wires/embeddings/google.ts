@@ -5,7 +5,7 @@ import { bodyOf, charged, noEmbeddings, parsed } from './answer.ts';
 import type { EmbeddingsTranslation } from './types.ts';
 import { isVector, toBase64 } from './vectors.ts';
 
-/** `batchEmbedContents` of Google's Gemini API, one request for each input. */
+/** `batchEmbedContents` of Google's Gemini API, with one request per input. */
 export const googleEmbeddings: EmbeddingsTranslation = {
   request({ facts }, model) {
     const texts = facts.inputs.map((input) => {
