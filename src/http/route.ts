@@ -98,7 +98,8 @@ export interface DocumentedRoute extends Endpoint {
   readonly bodyOptional?: true;
   /**
    * The body is UTF-8 text instead of JSON, with content type text/plain, application/toml or none; an absent body is
-   * `''`. Requests from pages of another origin are refused. `notText` writes the response to bytes that are not UTF-8.
+   * `''`. Requests from pages of another origin are refused. `respondNotText` writes the response to bytes that are not
+   * UTF-8.
    */
   readonly textBody?: {
     readonly limitBytes: number;

@@ -96,7 +96,7 @@ export function noSuchRoute(
   };
 }
 
-/** Converts `/v1/models/{id}` to `/v1/models/:id`. @param segment pattern of a parameter */
+/** Converts `/v1/models/{id}` to `/v1/models/:id`. @param parameterPattern pattern of a parameter */
 export function honoPath({ path, rest }: Pick<Endpoint, 'path' | 'rest'>, segment = ''): string {
   const named = path.replaceAll(/\{(\w+)\}/g, `:$1${segment}`);
   return rest ? `${named}{[^]*}` : named;

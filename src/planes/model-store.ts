@@ -69,7 +69,7 @@ export interface ModelStore {
   find(name: string): Promise<StoredModel | undefined>;
   /** Whether the weights of a model are the ones at a location, under another name. */
   isSame(model: StoredModel, location: string): Promise<boolean>;
-  /** @param whole include every list of the header */
+  /** @param includeLists include every list of the header */
   card(model: StoredModel, whole?: boolean): Promise<ModelCard>;
   defaults(model: StoredModel): Promise<ModelDefaults>;
   /** Downloads a model or resumes its download. Concurrent calls for the same model share one download. */

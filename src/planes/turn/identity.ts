@@ -35,7 +35,7 @@ export function requireKind(
 /** Prefix of a repository name on a model hub. */
 export const hubName = /^(?:hf:|(?:https?:\/\/)?(?:hf\.co|huggingface\.co)\/)/i;
 
-/** @param list the route that lists the names that a request may use */
+/** @param listRoute the route that lists the names that a request may use */
 export function modelNotFound(asked: string, resident: string | undefined, list?: string): HttpError {
   const there = resident === undefined ? 'no model is resident' : `the resident model is '${resident}'`;
   const next = hubName.test(asked)

@@ -13,7 +13,7 @@ const contentForm = 'expected a text or an array of parts';
 /**
  * Schema of an array of content parts.
  * @param known the accepted part types, for error messages
- * @param usual the most common type
+ * @param usualType the most common type
  */
 export const partsOf = <Parts extends ByType>(parts: Parts, known: string, usual = 'text') =>
   list(

@@ -42,7 +42,7 @@ export class ReasoningDetails {
 export const sealOf = (signature: string | undefined): Json =>
   signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } };
 
-/** Writes one choice from its events. @param form options of the resident model's answers */
+/** Writes one choice from its events. @param residentOptions options of the resident model's answers */
 export function choiceOf(events: readonly AnswerEvent[], form?: ResidentForm): Choice {
   let text: string | null = null;
   let refusal: string | null = null;

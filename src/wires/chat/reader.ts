@@ -91,7 +91,7 @@ export class ChunkReader extends StreamReader {
   readonly #others = new Map<number, ChoiceReader>();
 
   /**
-   * @param answers number of answers in the stream; events cover the first answer, and only the text of the others
+   * @param answerCount number of answers in the stream; events cover the first answer, and only the text of the others
    */
   constructor(answers = 1) {
     super();

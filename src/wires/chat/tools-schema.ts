@@ -13,7 +13,7 @@ const functionType = z.literal('function', {
 const toolForm = "expected a tool such as {type: 'function', function: {name, description, parameters}}";
 /**
  * Schema of a tool, discriminated by type: other members are checked for functions only.
- * @param more members beside the function
+ * @param extraMembers members beside the function
  */
 const toolOf = <Name extends z.ZodType, More extends z.ZodRawShape>(name: Name, more: More) =>
   z.discriminatedUnion(

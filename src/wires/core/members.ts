@@ -112,7 +112,7 @@ export const tokenIds = idList(inputsForm);
 
 /**
  * Schema of a text, an array of texts, an array of token ids, or an array of texts and token id arrays.
- * @param one schema of a text
+ * @param element schema of a text
  * @param max maximum length of the array
  */
 export function textsOrIds(one: z.ZodString, most: { readonly count: number; readonly error: string }) {

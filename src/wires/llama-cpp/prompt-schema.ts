@@ -16,7 +16,7 @@ const isPiece = (value: unknown): value is string | number => typeof value === '
 
 /**
  * llama.cpp's prompt formats. An array of texts is several prompts; an array that also contains token ids is one
- * prompt. `several` states whether the answer is an array.
+ * prompt. `isArray` states whether the answer is an array.
  */
 export const prompts = z
   .custom((value) => value !== undefined, { error: '"prompt" is required', abort: true })
