@@ -321,7 +321,7 @@ describe('bad input', () => {
     expect(encoded).toBeLessThan(100_000);
   });
 
-  test('10 MB of wrong elements are refused soon, naming the first, in bounded memory', async () => {
+  test('10 MB of invalid elements are refused quickly, naming the first, in bounded memory', async () => {
     const { post, faults } = await serve();
     const many = (element: string, bytes = 10_000_000) =>
       Array(Math.floor(bytes / (element.length + 1)))
@@ -352,7 +352,7 @@ describe('bad input', () => {
       expect(error).toMatchObject({ code: 'invalid_value', param });
       expect(error.message).toContain(message);
       expect(error.violations?.length).toBeLessThanOrEqual(50);
-      // Checks that tell of every element, or compare each with each, take far longer.
+      // Checks that report every element, or compare each pair, take far longer.
       expect(ms, param).toBeLessThan(30 * control);
     }
     expect(faults).toEqual([]);
@@ -379,7 +379,7 @@ describe('bad input', () => {
       },
       "messages.1.tool_calls.0.type: expected 'function'; messages.1.tool_calls.0.function: expected {name, arguments}; messages.1.tool_calls.1: expected a tool call such as {id, type, function}.",
     ],
-  ])('%s refuses wrong form %# with the words that help', async (path, body, message) => {
+  ])('%s refuses invalid body %# with a helpful message', async (path, body, message) => {
     const { post } = await serve();
     const response = await post(path, body);
     expect(response.status).toBe(400);
@@ -387,7 +387,7 @@ describe('bad input', () => {
     expect(error.message).toEqual(typeof message === 'string' ? message : expect.stringMatching(message));
   });
 
-  test('a body in an encoding is 415, rather than taken for broken JSON', async () => {
+  test('an encoded body is 415, not invalid JSON', async () => {
     const { post } = await serve();
     const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
     const response = await post(chat, hi, { headers });
@@ -395,7 +395,7 @@ describe('bad input', () => {
     expect(openaiError.parse(await response.json()).error.code).toBe('unsupported_encoding');
   });
 
-  test('prompt and answer that do not fit together are refused, naming both numbers', async () => {
+  test('a prompt and answer that exceed the context are refused, naming both numbers', async () => {
     const { post } = await serve({ contextLength: 100 });
     const response = await post(chat, { ...hi, max_tokens: 100 });
     expect(response.status).toBe(400);

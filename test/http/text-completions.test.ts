@@ -191,7 +191,7 @@ describe('a suffix', () => {
     expect(engine.requests[0]?.prompt).toEqual([256, 97, 98, 257, 121, 122, 258]);
   });
 
-  test('has log probabilities of the answer alone: those of the frame around the gap are of another text', async () => {
+  test('has log probabilities of the answer only: those of the text around the gap belong to another text', async () => {
     const { post, engine } = await serve();
     Object.assign(engine.tokenizer, { fim: { prefix: 256, suffix: 257, middle: 258 } });
     const request = { prompt: 'ab', suffix: 'yz', logprobs: 0 };
@@ -202,7 +202,7 @@ describe('a suffix', () => {
     expect(openaiError.parse(await response.json()).error.param).toBe('logprobs');
   });
 
-  test('is a 501 of a model that cannot', async () => {
+  test('is a 501 on a model without support', async () => {
     const { post } = await serve();
     const response = await post('/v1/completions', { prompt: 'a', suffix: 'b' });
     expect(response.status).toBe(501);
