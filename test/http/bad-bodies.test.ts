@@ -166,10 +166,14 @@ describe('bad input', () => {
     [
       { response_format: { type: 'json_object' }, grammar: 'root ::= "a"' },
       'grammar',
-      'response_format already says',
+      'response_format already constrains',
     ],
-    [{ guided_regex: 'a', guided_choice: ['a'] }, 'guided_choice', 'guided_regex already says'],
-    [{ structured_outputs: { regex: 'a', grammar: 'b' } }, 'structured_outputs.grammar', 'send one of them'],
+    [{ guided_regex: 'a', guided_choice: ['a'] }, 'guided_choice', 'guided_regex already constrains'],
+    [
+      { structured_outputs: { regex: 'a', grammar: 'b' } },
+      'structured_outputs.grammar',
+      'send only one of them',
+    ],
     [{ add_generation_prompt: false }, 'add_generation_prompt', "must be the assistant's"],
     [{ continue_final_message: true }, 'continue_final_message', "must be the assistant's"],
     [

@@ -163,7 +163,7 @@ describe('the events of a message', () => {
 
   test('arguments without a call are an internal error', () => {
     const stray: AnswerEvent = { choice: 0, type: 'tool_arguments', index: 0, text: '{}' };
-    expect(() => written([stray])).toThrow('without their call');
+    expect(() => written([stray])).toThrow('without a preceding call');
   });
 
   test('are accumulated by the official client to the whole message, for any parts in any order', async () => {

@@ -202,7 +202,7 @@ export class MessagesWriter implements StreamWriter {
 
   #argue(index: number, text: string): string {
     const call = this.#calls.get(index);
-    if (!call && this.#resident) throw new Error('arguments came without their call');
+    if (!call && this.#resident) throw new Error('tool arguments arrived without a preceding call');
     if (!call || text === '') return '';
     call.text += text;
     return call === this.#openCall ? this.#delta('input_json_delta', 'partial_json', text) : '';
