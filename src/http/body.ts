@@ -57,7 +57,7 @@ export function refuseEncoded(
 ): void {
   const encoding = source.header('content-encoding');
   if (encoding === undefined || encoding.toLowerCase() === 'identity') return;
-  const message = `The body is encoded as '${encoding.slice(0, 80)}'; send it as it is, without Content-Encoding.`;
+  const message = `The body is encoded as '${encoding.slice(0, 80)}'; send it without Content-Encoding.`;
   throw refuse(415, codes.encoding, message);
 }
 

@@ -136,7 +136,7 @@ export function asWebStream({ next, leave, givenUp, readerMs }: LiveFrames): Rea
       if (readerMs === undefined) return;
       clearTimeout(waiting);
       waiting = setTimeout(() => {
-        controller.error(new ClientGone('the client takes nothing of its answer'));
+        controller.error(new ClientGone('the client does not read its response'));
         gone();
       }, readerMs);
       return;

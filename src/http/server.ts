@@ -95,7 +95,7 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
     refuseRaw(socket, {
       status: 405,
       code: 'method_not_allowed',
-      message: 'CONNECT does not apply: this is no proxy.',
+      message: 'CONNECT is not supported: this is not a proxy.',
     });
   });
   answerHalfClosed(server);
@@ -145,7 +145,7 @@ function faultOfTarget({ url = '', headers: { host } }: IncomingMessage): Refuse
   if (url.split('?', 1)[0]?.includes('\\'))
     return badTarget(`The request's path has a backslash; write it as %5C.`);
   if (isAbsolute && !URL.canParse(url))
-    return badTarget(`The request's target '${url.slice(0, 100)}' is no URL; send a path, as /health.`);
+    return badTarget(`The request's target '${url.slice(0, 100)}' is not a URL; send a path, as /health.`);
   if (host === undefined || isAbsolute || URL.canParse(`http://${host}/`)) return undefined;
   return {
     status: 400,

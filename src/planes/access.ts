@@ -159,7 +159,7 @@ const credentialsUnreadable = () =>
   new HttpError(
     503,
     'credentials_unreadable',
-    'The credential cannot be checked, because the database cannot be read; come back later.',
+    'The credential cannot be checked, because the database cannot be read; try again later.',
     { headers: { 'retry-after': '5' } },
   );
 
@@ -167,7 +167,7 @@ const operatorWrong = () =>
   new HttpError(
     401,
     'operator_wrong',
-    "What x-svc-operator holds is not the operator's credential, which is in the file operator.token of the host's data directory. Leave the header out where it is not needed.",
+    "The value of x-svc-operator is not the operator's credential, which is in the file operator.token of the host's data directory. Leave the header out where it is not needed.",
   );
 
 const operatorMissing = () =>

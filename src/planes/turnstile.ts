@@ -61,7 +61,7 @@ export class Turnstile<Model> {
       return now.model;
     }
     if (this.#waiting.length >= mostWaiting) {
-      const message = `${mostWaiting} requests wait for another model to be loaded; come back later.`;
+      const message = `${mostWaiting} requests wait for another model to be loaded; try again later.`;
       throw new HttpError(429, 'queue_full', message, { headers: { 'retry-after': '1' } });
     }
     const { promise, resolve, reject } = Promise.withResolvers<Model>();

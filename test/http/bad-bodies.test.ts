@@ -135,7 +135,7 @@ describe('bad input', () => {
   test.each([
     [{ tool_choice: 'required' }, 'tool_choice', 'defines no tools'],
     [{ tool_choice: { type: 'function', function: { name: 'g' } } }, 'tool_choice', "no tool 'g'"],
-    [{ tools: [tool('f'), tool('f')] }, 'tools.1.function.name', "another tool 'f'"],
+    [{ tools: [tool('f'), tool('f')] }, 'tools.1.function.name', "also named 'f'"],
     [
       { tools: [tool('f')], tool_choice: { type: 'function', function: { name: 'g' } } },
       'tool_choice',
@@ -179,7 +179,7 @@ describe('bad input', () => {
     [
       { continue_final_message: true, add_generation_prompt: true, messages: [...hi.messages, answered] },
       'continue_final_message',
-      'no turn of its own',
+      'cannot be combined with `add_generation_prompt',
     ],
   ])('what does not go together is refused: %.150j', async (members, param, message) => {
     const { post, engine } = await serve();

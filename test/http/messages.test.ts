@@ -320,7 +320,7 @@ describe('refusals of messages', () => {
       ].sort(),
     );
     expect(message).toContain("blocks of type 'image' cannot be read by this model");
-    expect(message).toContain("blocks of type 'tool_use' cannot stand in a user message");
+    expect(message).toContain("blocks of type 'tool_use' are not allowed in a user message");
     expect(message).toContain("tools of type 'web_search_20250305' are not built into this host");
   });
 

@@ -385,7 +385,7 @@ describe('create', () => {
       [{ files: { 'x.gguf': digestOf(tiny) } }, /send it with POST \/api\/blobs/],
       [{ files: { 'x.txt': digestOf(other) } }, /is no GGUF file/],
       [{ from: 'lathe-tiny', template: '{{ .Prompt }}' }, /template: templates in Go's/],
-      [{ from: 'lathe-tiny', adapters: { a: 'b' } }, /adapters are not served/],
+      [{ from: 'lathe-tiny', adapters: { a: 'b' } }, /adapters are not supported/],
       [{ from: 'lathe-tiny', quantize: 'q4_K_M' }, /--quantize/],
       [{ from: 'lathe-tiny', messages: [{ role: 'user', content: 'x' }] }, /stored conversations/],
       [{ from: 'lathe-tiny', parameters: { temperature: -1 } }, /parameters.temperature/],

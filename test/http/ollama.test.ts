@@ -272,13 +272,13 @@ describe('refusals', () => {
     ['a template', { template: '{{ .Prompt }}' }, /template: templates in Go's language/],
     ['a strange format', { format: 'yaml' }, /format: expected 'json' or a JSON schema/],
     ['a bad duration', { keep_alive: 'soon' }, /keep_alive: expected seconds or a duration/],
-    ['mirostat', { options: { mirostat: 2 } }, /options.mirostat: mirostat is not served/],
-    ['typical_p', { options: { typical_p: 0.5 } }, /options.typical_p: typical_p is not served/],
+    ['mirostat', { options: { mirostat: 2 } }, /options.mirostat: mirostat is not supported/],
+    ['typical_p', { options: { typical_p: 0.5 } }, /options.typical_p: typical_p is not supported/],
     ['a bad temperature', { options: { temperature: -1 } }, /temperature: expected a number from 0/],
     ['thinking that the model cannot', { think: true }, /"scripted" does not support thinking/],
     ['a strange level of thinking', { think: '' }, /think: expected true, false or one of low, medium, high/],
     ['tokens that do not exist', { context: [100_000] }, /context: no such token: 100000/],
-    ['a system text beside raw', { raw: true, system: 'x' }, /system: does not go together with `raw`/],
+    ['a system text beside raw', { raw: true, system: 'x' }, /system: cannot be combined with `raw`/],
   ])('%s', async (_, members, message) => {
     const { post } = await serve();
     const response = await post('/api/generate', { ...ask, ...members });

@@ -45,7 +45,7 @@ function toTurns(
   const last = conversation.turns.at(-1);
   if (last?.role !== 'assistant') return { messages: conversation.turns };
   if (last.toolCalls) {
-    const why = 'ends in a tool_use block; the next message must be of the user and hold its tool_result';
+    const why = 'ends in a tool_use block; the next message must be a user message with its tool_result';
     violations.push({ path: `messages.${messages.length - 1}`, message: why });
   }
   // An empty message cannot be continued.
@@ -68,7 +68,7 @@ function addUser(conversation: Conversation, blocks: readonly UserBlock[]): Viol
     if (block.type !== 'tool_result') continue;
     const said = joined(block.content ?? '');
     if (conversation.result(block.tool_use_id, block.is_error ? `Error: ${said}` : said)) continue;
-    const message = 'no tool_use block with this id stands before';
+    const message = 'no earlier tool_use block has this id';
     wrong.push({ path: `content.${index}.tool_use_id`, message });
   }
   const said = blocks.filter((block) => block.type === 'text');

@@ -36,8 +36,8 @@ const createRequest = requestBody('OllamaCreateRequest', {
   parameters: options.nullish().describe('Default options.'),
   template: refused("templates in Go's language are not rendered; the model's own is used", isOneOf('')),
   license: z.unknown().optional().describe('Ignored.'),
-  messages: refused('stored conversations are not served; send them with each request', emptyList),
-  adapters: refused('adapters are not served; merge them into the model', emptyObject),
+  messages: refused('stored conversations are not supported; send them with each request', emptyList),
+  adapters: refused('adapters are not supported; merge them into the model', emptyObject),
   quantize: refused(
     'send a quantized file, or start the host with --quantize to quantize on load',
     isOneOf(''),

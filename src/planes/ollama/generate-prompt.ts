@@ -36,9 +36,9 @@ function refuseMixtures({ raw, suffix, context, system }: GenerateRequest): void
   const wrong: { path: string; message: string }[] = [];
   const later = context !== null && context !== undefined && context.length > 0;
   const refuse = (path: string, message: string) => wrong.push({ path, message });
-  if (suffix && later) refuse('context', 'does not go together with `suffix`; leave one of them out');
-  if (suffix && system) refuse('system', 'does not go together with `suffix`; leave one of them out');
-  if (raw && system) refuse('system', 'does not go together with `raw`: write it into the prompt');
+  if (suffix && later) refuse('context', 'cannot be combined with `suffix`; leave one of them out');
+  if (suffix && system) refuse('system', 'cannot be combined with `suffix`; leave one of them out');
+  if (raw && system) refuse('system', 'cannot be combined with `raw`; write it into the prompt');
   if (wrong.length > 0) throw invalidBody(wrong);
 }
 

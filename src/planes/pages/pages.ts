@@ -200,7 +200,7 @@ export class Pages {
     } catch {
       // The file may be readable again on the next request.
       this.#held.delete(file);
-      const message = `${file} of the host's pages cannot be read; if they were built again meanwhile, load the page again.`;
+      const message = `${file} of the host's pages cannot be read; if they were rebuilt, reload the page.`;
       throw new HttpError(503, 'page_unreadable', message, { headers: { 'retry-after': '2' } });
     }
   }

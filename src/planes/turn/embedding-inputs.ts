@@ -43,7 +43,7 @@ export async function toInputs(
       typeof one === 'string' ? tokenizer.encode(one, { addSpecial: true, parseSpecial: true }) : one;
     const stranger = ids.find((id) => id >= model.vocabSize);
     if (stranger !== undefined) wrong.push({ path, message: noSuchToken(stranger, model.vocabSize) });
-    if (ids.length === 0) wrong.push({ path, message: 'must hold a token at least' });
+    if (ids.length === 0) wrong.push({ path, message: 'must contain at least one token' });
     const isLong = ids.length > model.contextLength;
     if (isLong && !truncate) long.push({ path, count: ids.length });
     inputs.push(isLong ? cut(tokenizer, ids, model.contextLength) : ids);

@@ -18,10 +18,13 @@ export function chatViolations(body: ChatRequest): Violation[] {
   const member = continueMember(body);
   if (member === undefined) return wrong;
   if (body.continue_final_message && body.add_generation_prompt) {
-    wrong.push({ path: member, message: 'an answer that goes on with a message has no turn of its own' });
+    wrong.push({ path: member, message: 'cannot be combined with `add_generation_prompt: true`' });
   }
   if (body.messages.at(-1)?.role !== 'assistant') {
-    wrong.push({ path: member, message: "the last message must be the assistant's to go on with it" });
+    wrong.push({
+      path: member,
+      message: "the last message must be the assistant's, so that it can be continued",
+    });
   }
   return wrong;
 }

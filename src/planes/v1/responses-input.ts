@@ -46,7 +46,7 @@ function toTurns({ instructions, input }: ResponseRequest, violations: Violation
     violations.push({
       path: `input.${index}.call_id`,
       message:
-        'no function_call with this call_id stands before; this host stores no responses, so send the call with its output',
+        'no earlier function_call has this call_id; this host stores no responses, so send the call with its output',
     });
   }
   return conversation.turns;

@@ -34,7 +34,7 @@ export function conversationOf({ body }: ClientRequest): Conversation {
   request.messages.forEach((message, index) => messages.add(message, `messages.${index}`));
   for (const { path, message } of toolViolations(request)) faults.add(path, message);
   if (typeof request.top_logprobs === 'number' && request.logprobs !== true)
-    faults.add('top_logprobs', 'expected logprobs: true beside it');
+    faults.add('top_logprobs', 'requires logprobs: true');
   faults.throwAny();
   const { stop, logprobs } = request;
   return {

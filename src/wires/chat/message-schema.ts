@@ -64,7 +64,7 @@ export const messagesOf = <Roles extends ByType>(options: Roles) =>
           ? `expected one of the roles ${roles.join(', ')}`
           : 'expected a message such as {role, content}',
     }),
-    { error: 'expected an array of messages', empty: 'must hold at least one message' },
+    { error: 'expected an array of messages', empty: 'must contain at least one message' },
   );
 
 export const messages = messagesOf([

@@ -13,7 +13,7 @@ export const reasoningMembers = {
       {
         effort: effort.nullish(),
         enabled: flag.nullish(),
-        exclude: unserved('leaving thoughts out of the answer', (value) => value === false),
+        exclude: unserved('excluding reasoning from the answer', (value) => value === false),
         max_tokens: whole(0).describe(
           '0 disables reasoning, more enables it; its length is limited by `max_completion_tokens` only.',
         ),
@@ -34,7 +34,7 @@ export const reasoningMembers = {
       'Whether the model should reason, in the format of other hosts; `reasoning` and its effort take precedence.',
     ),
   enable_thinking: flag.nullish().describe('Alias of `thinking`, which takes precedence.'),
-  include_reasoning: unserved('leaving thoughts out of the answer', (value) => value === true),
+  include_reasoning: unserved('excluding reasoning from the answer', (value) => value === true),
   reasoning_format: unserved(
     'a reasoning_format other than auto',
     (value) => value === 'auto' || value === 'deepseek',

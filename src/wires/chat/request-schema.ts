@@ -127,7 +127,7 @@ export function reasoningOf({
 }
 
 const { temperature, top_p, stop, presence_penalty, frequency_penalty } = samplingMembers;
-const textsOnly = 'this model gives text only; leave it out';
+const textsOnly = 'this model generates text only; leave it out';
 const older = (newer: string) => `the older form is not supported on this model; use ${newer}`;
 
 /** Schema of a request whose members are all understood; hints that only concern the provider are dropped. */
@@ -149,10 +149,10 @@ export const chatRequest = z.object({
   response_format: responseFormat.nullish(),
   user: text.nullish(),
   safety_identifier: text.nullish(),
-  n: refused('this model gives one answer a request; ask several times', isOneOf(1)),
+  n: refused('this model generates one answer per request; send several requests', isOneOf(1)),
   functions: refused(older('tools'), isEmpty),
   function_call: refused(older('tool_choice'), isOneOf('auto', 'none')),
-  logit_bias: refused('this model takes no logit_bias; leave it out', isEmpty),
+  logit_bias: refused('this model does not support logit_bias; leave it out', isEmpty),
   audio: refused(textsOnly),
   modalities: refused(textsOnly, textOnly),
   web_search_options: refused('this model does not search the web here; leave it out'),

@@ -16,7 +16,7 @@ export function requestOf(conversation: Conversation, options: UpstreamOptions):
   const { tools, toolChoice, stop, topLogprobs, reasoning, topK, user } = conversation;
   const effort = reasoning && effortFor(reasoning, model, maxTokens);
   if (topK !== undefined && model.provider.wire !== 'lathe')
-    throw unsupported('top_k', 'This model takes no top_k; leave it out.');
+    throw unsupported('top_k', 'This model does not support top_k; leave it out.');
   const body = {
     model: model.upstream,
     messages: conversation.messages.flatMap((message) => messagesOf(message, options)),

@@ -64,7 +64,7 @@ export function stops(most: number, one: z.ZodString = text) {
  * A member that another wire uses for this route's member `instead`. Ignoring it would leave the answer unconstrained.
  */
 export const foreign = (instead: string, idle?: (value: unknown) => boolean) =>
-  refused(`this route does not know it; use \`${instead}\``, idle);
+  refused(`not supported on this route; use \`${instead}\``, idle);
 
 /** Whether a value of a refused member has no effect. */
 export const isOneOf =

@@ -62,7 +62,7 @@ export function providerFault(
       return { error: upstream(504, 'upstream_timeout', message), ...later, unwell: status === 504 };
     }
     case 429: {
-      const message = `The provider takes no more requests for now; try again later.${quoted}`;
+      const message = `The provider is rate limiting requests; try again later.${quoted}`;
       const error = new WireError(429, 'rate_limit_error', message, {
         code: 'rate_limit_exceeded',
         headers: { 'retry-after': '1' },

@@ -26,7 +26,7 @@ export function refuseTwins(
   const seen = new Set<string>();
   for (const [index, { name }] of tools.entries()) {
     if (seen.has(name)) {
-      violations.push({ path: pathOf(index), message: `there is another tool '${name}' before` });
+      violations.push({ path: pathOf(index), message: `an earlier tool is also named '${name}'` });
     }
     seen.add(name);
   }

@@ -32,7 +32,7 @@ export const googleEmbeddings: EmbeddingsTranslation = {
       throw noEmbeddings(`${items.length} embeddings for ${inputs.length} inputs`);
     const vectors = items.map((item) => {
       const values = isRecord(item) ? item['values'] : undefined;
-      if (!isVector(values)) throw noEmbeddings('an embedding that is no vector');
+      if (!isVector(values)) throw noEmbeddings('an embedding that is not a vector');
       return encoding === 'base64' ? toBase64(values) : values;
     });
     const charge = charged(isRecord(usageMetadata) ? usageMetadata['promptTokenCount'] : undefined, request);

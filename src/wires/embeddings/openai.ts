@@ -64,11 +64,11 @@ function inOrder(items: readonly unknown[]): Readonly<Record<string, unknown>>[]
 
 function coded(embedding: unknown, encoding: Encoding): string | number[] {
   if (isVector(embedding)) return encoding === 'base64' ? toBase64(embedding) : embedding;
-  if (typeof embedding !== 'string') throw noEmbeddings('an embedding that is no vector');
+  if (typeof embedding !== 'string') throw noEmbeddings('an embedding that is not a vector');
   if (encoding === 'base64') return embedding;
   try {
     return fromBase64(embedding);
   } catch {
-    throw noEmbeddings('an embedding that is no base64 of float32');
+    throw noEmbeddings('an embedding that is not base64 of float32 values');
   }
 }

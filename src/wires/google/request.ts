@@ -12,7 +12,7 @@ export function requestBody(conversation: Conversation, options: UpstreamOptions
   if (parallelToolCalls === false && tools.length > 0 && toolChoice !== 'none')
     throw unsupported(
       'parallel_tool_calls',
-      `${options.model.id} cannot be kept from calling several tools at once; leave parallel_tool_calls out.`,
+      `${options.model.id} always allows several tool calls per answer; leave parallel_tool_calls out.`,
     );
   return {
     ...contentsOf(conversation.messages, takesLevels(options)),

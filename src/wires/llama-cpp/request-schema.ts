@@ -74,7 +74,7 @@ export const completionMembers = {
   top_n_sigma: refused(off('top_n_sigma'), atMost(0)),
   adaptive_target: refused(off('adaptive_p'), (value) => typeof value === 'number' && value < 0),
   min_keep: refused('min_keep is not supported; leave it out', isOneOf(0, 1)),
-  grammar_lazy: refused('a grammar holds from the first token on here; leave it out', isOneOf(false)),
+  grammar_lazy: refused('lazy grammars are not supported; leave it out', isOneOf(false)),
   lora: refused('adapters are not supported; leave it out', emptyList),
   image_data: refused('images cannot be read by this model; leave it out', emptyList),
 };

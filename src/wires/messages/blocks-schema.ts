@@ -12,7 +12,7 @@ const wrongBlock = (role: string) => ({
     if (type === '') return "expected a block such as {type: 'text', text: '...'}";
     return media.has(type)
       ? `blocks of type '${type}' cannot be read by this model; it reads text`
-      : `blocks of type '${type}' cannot stand in ${role} here`;
+      : `blocks of type '${type}' are not allowed in ${role}`;
   },
 });
 

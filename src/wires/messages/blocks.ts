@@ -80,7 +80,7 @@ export class BlockReader {
       (part): part is ImagePart | TextPart => part.type === 'image' || part.type === 'text',
     );
     if (readable.length < parts.length)
-      this.faults.refuse(`${path}.content`, 'results of tools hold texts and images only for this model');
+      this.faults.refuse(`${path}.content`, 'tool results for this model may contain only text and images');
     return [
       {
         type: 'tool_result',
@@ -122,7 +122,7 @@ export class BlockReader {
   /** Refuses a source that refers to a URL or to a file stored at the provider. */
   #notHere(source: unknown, path: string): Part[] {
     if (!isRecord(source)) return this.#wrong(path, 'expected a source such as {type, media_type, data}');
-    this.faults.refuse(path, 'this model reads what is sent with the request; send it as base64');
+    this.faults.refuse(path, 'this model only accepts content sent with the request; send it as base64');
     return [];
   }
 

@@ -86,7 +86,7 @@ function readTool(tool: unknown, path: string, faults: Violations): Tool[] {
   if (typeof type === 'string' && type !== 'custom' && isRunByCaller(tool))
     faults.refuse(
       `${path}.type`,
-      `the model knows no tool of type '${type}'; define it with an input_schema`,
+      `this model has no built-in tool of type '${type}'; define it with an input_schema`,
     );
   else faults.add(`${path}.input_schema`, 'expected a JSON schema of an object');
   return [];

@@ -30,7 +30,7 @@ export function factsOf(body: Json): RequestFacts {
   if (stream !== undefined && stream !== null && typeof stream !== 'boolean')
     faults.add('stream', 'expected true or false');
   if (!Array.isArray(messages)) faults.add('messages', 'expected an array of messages');
-  else if (messages.length === 0) faults.add('messages', 'must hold at least one message');
+  else if (messages.length === 0) faults.add('messages', 'must contain at least one message');
   if (tools !== undefined && tools !== null && !Array.isArray(tools))
     faults.add('tools', 'expected an array of tools');
   refuseUnpriced(body, faults);
@@ -68,7 +68,7 @@ const isCount = (value: unknown): value is number =>
 function refuseThread({ thread }: Json): void {
   if (thread === undefined || thread === null) return;
   throw invalidRequest(
-    'thread: the gateway keeps no conversations; leave it out and send all messages with every request.',
+    'thread: the gateway stores no conversations; leave it out and send all messages with every request.',
     {
       code: noThreads,
       param: 'thread',

@@ -94,7 +94,7 @@ const conversation = {
   model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
   messages: list(message, {
     error: 'expected an array of messages',
-    empty: 'must hold at least one message',
+    empty: 'must contain at least one message',
   }).describe('Consecutive messages of a role are merged. A last assistant message is continued.'),
   system: system.nullish().describe('Precedes the messages.'),
   tools: toolList(tool).nullish().describe('Functions that the model may call.'),

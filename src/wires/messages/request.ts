@@ -60,14 +60,21 @@ export function requestOf(
 function refuseUnsayable(conversation: Conversation, faults: Violations): void {
   const { topLogprobs, presencePenalty, frequencyPenalty, stop, seed } = conversation;
   if (topLogprobs !== undefined)
-    faults.refuse('logprobs', "this model's provider gives no log probabilities; leave it out");
+    faults.refuse('logprobs', "this model's provider does not support log probabilities; leave it out");
   if (presencePenalty)
-    faults.refuse('presence_penalty', "this model's provider knows no penalties; leave it out, or say 0");
+    faults.refuse(
+      'presence_penalty',
+      "this model's provider does not support penalties; leave it out, or send 0",
+    );
   if (frequencyPenalty)
-    faults.refuse('frequency_penalty', "this model's provider knows no penalties; leave it out, or say 0");
-  if (seed !== undefined) faults.refuse('seed', "this model's provider takes no seed; leave it out");
+    faults.refuse(
+      'frequency_penalty',
+      "this model's provider does not support penalties; leave it out, or send 0",
+    );
+  if (seed !== undefined)
+    faults.refuse('seed', "this model's provider does not support a seed; leave it out");
   if (stop.some((text) => text.trim() === ''))
-    faults.refuse('stop', 'this model stops at no text of white space only; leave it out');
+    faults.refuse('stop', 'this model does not support stop texts of white space only; leave it out');
 }
 
 function systemOf(system: readonly Block[]): string | readonly Block[] {
@@ -84,8 +91,8 @@ function formatOf({ format }: Conversation, faults: Violations): Json | undefine
     const place = error.path === '' ? 'the schema' : `'${error.path}' of the schema`;
     faults.refuse(
       'response_format',
-      `${place} is an object with members of any name, which this model's provider cannot hold an answer to; ` +
-        'name them in properties, or ask for json_object',
+      `${place} is an object with arbitrary members, which this model's provider does not support; ` +
+        'list the members in properties, or use json_object',
     );
     return undefined;
   }
@@ -166,14 +173,14 @@ function sampling(
     if (top !== undefined) faults.refuse('top_p', `${why}; leave it out`);
     return {};
   };
-  if (!takesSampling) return refuse('this model takes none');
+  if (!takesSampling) return refuse('this model does not support it');
   if (thinking.thinking?.type === 'enabled')
     return top !== undefined && top >= 0.95
       ? { top_p: top }
-      : refuse('beside reasoning this model takes none below 0.95');
+      : refuse('with reasoning this model supports only values of at least 0.95');
   // Other wires allow values up to 2.
   const warmth = temperature === undefined || temperature >= 1 ? undefined : temperature;
-  if (warmth !== undefined) refuse('this model takes one of temperature and top_p');
+  if (warmth !== undefined) refuse('this model supports only one of temperature and top_p');
   return {
     ...(warmth === undefined ? {} : { temperature: warmth }),
     ...(top === undefined || warmth !== undefined ? {} : { top_p: top }),

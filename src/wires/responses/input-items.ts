@@ -90,7 +90,7 @@ class ItemReader {
     if (name === undefined && id !== '')
       this.#faults.add(
         `${path}.call_id`,
-        'no function_call with this call_id stands before; this gateway stores no responses, so send the call with its output',
+        'no earlier function_call has this call_id; this gateway stores no responses, so send the call with its output',
       );
     const parts = this.#contents(item['output'], `${path}.output`, 'tool').filter(isResultPart);
     this.say('tool', [{ type: 'tool_result', id, name: name ?? '', parts, failed: false }]);
@@ -156,7 +156,10 @@ class ItemReader {
     }
     if (type === 'input_file' && role === 'user') return this.#file(part, path, marked);
     const speaker = role === 'tool' ? 'outputs of tools' : `${role} messages`;
-    this.#faults.refuse(path, `parts of type '${String(type)}' cannot stand in ${speaker} of this model`);
+    this.#faults.refuse(
+      path,
+      `parts of type '${String(type)}' are not supported in ${speaker} of this model`,
+    );
     return undefined;
   }
 

@@ -33,7 +33,10 @@ function toolOf(tool: unknown, path: string, faults: Violations): Tool | undefin
     return undefined;
   }
   if (isRecord(tool) && tool['name'] === undefined && isRecord(tool['function'])) {
-    faults.add(path, 'on this wire name, description and parameters stand beside type, not within function');
+    faults.add(
+      path,
+      'on this wire name, description and parameters are members of the tool, not of function',
+    );
     return undefined;
   }
   const read = faults.read(functionTool, tool, path);

@@ -51,7 +51,7 @@ function refuseUnsayable({ stop, topK, seed, presencePenalty, frequencyPenalty }
     frequency_penalty: (frequencyPenalty ?? 0) !== 0,
   };
   for (const [param, isAsked] of Object.entries(asked))
-    if (isAsked) throw unsupported(param, `This model takes no ${param}; leave it out.`);
+    if (isAsked) throw unsupported(param, `This model does not support ${param}; leave it out.`);
 }
 
 function reasoningFor(

@@ -52,7 +52,7 @@ export const responseRequest = requestBody('ResponseRequest', {
         text,
         list(inputItem, {
           error: 'expected a text or an array of items',
-          empty: 'must hold an item at least',
+          empty: 'must contain at least one item',
         }),
       ],
       {

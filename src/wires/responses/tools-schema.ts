@@ -47,7 +47,7 @@ export const toolChoice = z.union(
             z.object({ type: z.literal('function', { error: "expected 'function'" }), name: toolName }),
             {
               error: 'expected an array of {type, name}',
-              empty: 'must name a tool at least',
+              empty: 'must name at least one tool',
               most: mostTools,
             },
           ),
