@@ -14,13 +14,13 @@ import { framesOf, streamEnd } from './stream.ts';
 
 export interface AppOptions {
   readonly planes: readonly Plane[];
-  /** Who may come in. */
+  /** Authenticates and authorizes requests. */
   readonly access: AccessControl;
-  /** Aborted when the host stops; its reason is what requests in flight are refused with. */
+  /** Aborted when the host stops; its reason is the error of requests in flight. */
   readonly stopping: AbortSignal;
-  /** Hears of faults of ours: a 500 with its request id. */
+  /** Called for faults of the host, which are answered with a 500 and the request id. */
   readonly onFault: (requestId: string, error: unknown) => void;
-  /** Hears of the completions. Default: nobody. */
+  /** Traces completions. Default: no tracing. */
   readonly watch?: Watch;
 }
 
@@ -32,7 +32,7 @@ interface PlaneRoute extends Route {
   readonly plane: Plane;
 }
 
-/** One HTTP application over the planes: routing, request ids, bodies, error envelopes, 404 and 405. */
+/** Creates the HTTP application of the planes: routing, request ids, bodies, error envelopes, 404 and 405. */
 export function createApp({
   planes,
   access,
@@ -62,7 +62,7 @@ export function createApp({
     await next();
     if (context.res !== RESPONSE_ALREADY_SENT) nameRequest(context.res.headers, requestId);
   });
-  // Before anything else is said: also of paths that are not there.
+  // Runs before anything else, also for paths that do not exist.
   app.use(async (context, next) => {
     const isOperatorJudgedLater = matchedRoutes(context).some((matched) =>
       judgesOperator.has(`${matched.method} ${matched.path}`),
@@ -110,7 +110,7 @@ export function createApp({
     },
   });
   app.onError((error, context) => {
-    // The status is for the log only: the connection is gone.
+    // The connection is closed, so only the log sees this status.
     if (error instanceof ClientGone) return new Response(null, { status: 499 });
     const exchange = context.get('exchange');
     return refuse(asHttpError(error, exchange.requestId), exchange.path, exchange);
@@ -120,12 +120,12 @@ export function createApp({
 
 function nameRequest(headers: Headers, requestId: string): void {
   headers.set('x-request-id', requestId);
-  // Anthropic's clients know it by this name.
+  // Anthropic's clients read this header.
   headers.set('request-id', requestId);
   headers.set('x-content-type-options', 'nosniff');
 }
 
-/** How what is refused on a path is written: as its plane does, else as the native planes do. */
+/** Returns the error envelope of a path: that of its plane, else the native one. */
 export const envelopesOf =
   (planes: readonly Plane[]) =>
   (path: string): Envelope =>
@@ -186,7 +186,7 @@ async function answer(
     else end(undefined);
     return response;
   } catch (error) {
-    // A body cut short, or a generation that stopped because nobody reads it.
+    // The body was truncated, or generation stopped because the client disconnected.
     const broken: unknown = left.signal.aborted ? left.signal.reason : error;
     work?.end(endingOf(broken, work.facts));
     over.resolve();
@@ -194,7 +194,7 @@ async function answer(
   }
 }
 
-/** Tells who watches of a completion. */
+/** Begins the span of a completion route. */
 function begin(
   { completion }: Route,
   { requestId, header }: Exchange,
@@ -207,13 +207,13 @@ function begin(
   return watch.begin('completion', requestId, { wire, operation, by, stream }, { traceparent });
 }
 
-/** What the body of a completion says. */
+/** The `stream` member of a completion body. */
 const streamOf = (body: unknown): boolean | undefined =>
   (body as { readonly stream?: boolean | null } | undefined)?.stream ?? undefined;
 
 /**
- * Refuses a target such as `/lab/v1/configs/%2e%2e`: whoever parses it as a URL climbs, and the request would mean
- * another route than the one that was written.
+ * Refuses a target such as `/lab/v1/configs/%2e%2e`. URL parsers resolve dot segments, so the request could match
+ * another route than the one written.
  */
 function refuseDotSegments(target: string): void {
   if (!/[/\\](?:\.|%2e){1,2}(?:[/\\?#]|$)/i.test(target.split('?')[0] ?? '')) return;

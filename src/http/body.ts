@@ -4,24 +4,24 @@ import { illFormedNames } from '../words/ill-formed-names.ts';
 import { ClientGone, HttpError, type HttpErrorOptions } from './error.ts';
 import { exceedsJsonLimits, type JsonLimits } from './json-limits.ts';
 
-/** What a request's body is read from. */
+/** Source of a request body. */
 export interface BodySource {
-  /** By its lower-case name. */
+  /** Returns a header by its lower-case name. */
   readonly header: (name: string) => string | undefined;
-  /** Node's own request, where there is one: faster than a web stream. */
+  /** Node's request object, where there is one; reading it is faster than reading a web stream. */
   readonly incoming: IncomingMessage | undefined;
   readonly web: () => ReadableStream<Uint8Array> | null;
 }
 
 export interface JsonBody {
-  /** As it came. */
+  /** The text as received. */
   readonly text: string;
   readonly value: unknown;
 }
 
-/** How a listener takes JSON. */
+/** A listener's limits, error codes and error type for JSON bodies. */
 export interface JsonRules extends JsonLimits {
-  /** Its codes of what is refused. */
+  /** Error codes of the refusals that differ between listeners. */
   readonly codes: Readonly<Record<'depth' | 'encoding', string>>;
   readonly refuse: (status: number, code: string, message: string, options?: HttpErrorOptions) => HttpError;
 }
@@ -37,7 +37,10 @@ export async function readJson(
   return parseJson(await readBytes(source, limitBytes, rules, onBytes), rules);
 }
 
-/** Also a guard: a page of another origin can send text/plain, a form or no type at all, but not application/json. */
+/**
+ * Requires a JSON content type. This also protects against cross-site requests: a page of another origin can send
+ * text/plain, a form or no type at all, but not application/json.
+ */
 export function requireJsonType(source: BodySource, { codes, refuse }: JsonRules): void {
   const type = source.header('content-type');
   if (type === undefined || !/^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type)) {
@@ -54,14 +57,14 @@ export function refuseEncoded(
 ): void {
   const encoding = source.header('content-encoding');
   if (encoding === undefined || encoding.toLowerCase() === 'identity') return;
-  const message = `The body is encoded as '${encoding.slice(0, 80)}'; send it as it is, without Content-Encoding.`;
+  const message = `The body is encoded as '${encoding.slice(0, 80)}'; send it without Content-Encoding.`;
   throw refuse(415, codes.encoding, message);
 }
 
 export function parseJson(bytes: Buffer, rules: JsonRules): JsonBody {
   const { refuse } = rules;
   if (!isUtf8(bytes)) throw refuse(400, 'invalid_json', 'The body is not valid JSON: it is not UTF-8.');
-  // A byte order mark is no JSON, yet some editors write it.
+  // JSON does not allow a byte order mark, but some editors write one.
   const start = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
   const text = bytes.toString('utf8', start);
   refuseHeavyJson(text, rules);
@@ -79,7 +82,7 @@ export function parseJson(bytes: Buffer, rules: JsonRules): JsonBody {
   throw refuse(400, 'invalid_value', `${message}.`, { param: first.path, violations });
 }
 
-/** Refuses what would take too much memory, stack or time to parse. */
+/** Refuses JSON text that would take too much memory, stack or time to parse. */
 export function refuseHeavyJson(text: string, rules: JsonRules): void {
   const { codes, refuse, maxDepth, maxValues } = rules;
   switch (exceedsJsonLimits(text, rules)) {
@@ -93,7 +96,7 @@ export function refuseHeavyJson(text: string, rules: JsonRules): void {
   }
 }
 
-/** @param onBytes hears of what came, and may refuse it by throwing */
+/** Reads the whole body. @param onBytes called with the size of every chunk; may refuse the body by throwing */
 export async function readBytes(
   source: BodySource,
   limitBytes: number,
@@ -124,7 +127,7 @@ export async function readBytes(
     : Buffer.concat(parts);
 }
 
-/** The body as it comes. Breaks with a 413 where there is too much of it. */
+/** Yields the body in chunks. Throws a 413 when it exceeds the limit. */
 export async function* boundedParts(
   source: BodySource,
   limitBytes: number,
@@ -142,7 +145,10 @@ export async function* boundedParts(
   }
 }
 
-/** As `for await`, at a tenth of its cost; and what was not read stays, so that there can be an answer. */
+/**
+ * Reads the request's chunks at a tenth of the cost of `for await`. On a refusal the unread rest stays in the socket,
+ * so that a response can still be sent.
+ */
 function forEachPart(incoming: IncomingMessage, take: (part: Uint8Array) => void): Promise<void> {
   return new Promise((resolve, reject) => {
     const over = (error?: unknown) => {

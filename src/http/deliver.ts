@@ -2,19 +2,24 @@ import type { ServerResponse } from 'node:http';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { ClientGone } from './error.ts';
 
-/** Frames of a stream that is being made; whoever delivers them takes one after the other. */
+/** Source of the frames of a live stream; the consumer takes one after the other. */
 export interface LiveFrames {
-  /** Of frames, put together; `closed` with the last. Undefined where there are none any more. Never rejects. */
+  /**
+   * Returns the text of the next frames, concatenated; `isLast` marks the end of the stream. Undefined after the last
+   * frame. Never rejects.
+   */
   readonly next: () => Promise<{ readonly text: string; readonly closed: boolean } | undefined>;
-  /** Nobody takes the rest. */
+  /** Tells the source that the rest will not be read. */
   readonly leave: () => void;
-  /** Aborted: the last frames come soon, and are sent whether or not anybody takes them. */
+  /**
+   * Aborted when the stream is being ended: the last frames follow soon and are sent without waiting for the client.
+   */
   readonly givenUp?: AbortSignal;
-  /** How long a client may take nothing. Undefined: whoever makes the frames sees to that. */
+  /** How long a client may stop reading, in ms. Undefined: the source enforces its own limit. */
   readonly readerMs?: number;
 }
 
-/** What goes back to the client. */
+/** A response to the client, in one piece or as a stream of frames. */
 export class Answer<Body extends string | LiveFrames = string | LiveFrames> {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -27,10 +32,10 @@ export class Answer<Body extends string | LiveFrames = string | LiveFrames> {
   }
 }
 
-/** How an answer goes out: straight into Node's own where there is one, which is faster than a web stream. */
+/** Where a response is written. Writing to Node's response directly is faster than a web stream. */
 export interface Way {
   readonly outgoing: ServerResponse | undefined;
-  /** Aborted when the caller closes the connection. */
+  /** Aborted when the client closes the connection. */
   readonly gone: AbortSignal;
   readonly onFault: (error: unknown) => void;
 }
@@ -58,7 +63,7 @@ async function intoNode(frames: LiveFrames, outgoing: ServerResponse, gone: Abor
     const next = await frames.next();
     if (!next) return;
     if (outgoing.destroyed) {
-      // The word of it may have been before anybody listened.
+      // The connection may have closed before the abort listener was added.
       frames.leave();
       return;
     }
@@ -70,7 +75,10 @@ async function intoNode(frames: LiveFrames, outgoing: ServerResponse, gone: Abor
   }
 }
 
-/** Until the caller has taken most of what was written, or nobody will wait for that. */
+/**
+ * Waits until the client has read most of what was written, has disconnected or has stalled, or until the stream is
+ * being ended.
+ */
 function taken(outgoing: ServerResponse, { readerMs, givenUp, leave }: LiveFrames): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
@@ -80,7 +88,7 @@ function taken(outgoing: ServerResponse, { readerMs, givenUp, leave }: LiveFrame
       givenUp?.removeEventListener('abort', done);
       resolve();
     };
-    // A caller that takes nothing for too long is as good as gone, and its money is held.
+    // A client that stops reading counts as disconnected, so that its held credit is released.
     const stalled = () => {
       outgoing.destroy();
       leave();
@@ -106,7 +114,7 @@ export function asWebStream({ next, leave, givenUp, readerMs }: LiveFrames): Rea
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        // Also where the caller takes nothing, so that nobody asks for more.
+        // Sends the last frames even where the client reads nothing and the stream is not pulled.
         const end = async () => {
           while (!over) await send(controller);
         };
@@ -128,7 +136,7 @@ export function asWebStream({ next, leave, givenUp, readerMs }: LiveFrames): Rea
       if (readerMs === undefined) return;
       clearTimeout(waiting);
       waiting = setTimeout(() => {
-        controller.error(new ClientGone('the client takes nothing of its answer'));
+        controller.error(new ClientGone('the client does not read its response'));
         gone();
       }, readerMs);
       return;

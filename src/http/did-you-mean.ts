@@ -2,14 +2,18 @@ import type { Route } from './route.ts';
 
 type Mounted = Pick<Route, 'path' | 'rest'>;
 
-/** Client libraries put their own paths behind a base address, which may have a prefix too many, too few or another one. */
+/**
+ * Client libraries append their own paths to a base address, which may have a prefix too many, too few, or a different
+ * one.
+ */
 const prefixes = ['v1', 'api'];
-/** Longer paths, and more prefixes than this, are no mistaken base address. */
+/** Longer paths, and paths with more prefixes, are not treated as a mistaken base address. */
 const longest = { path: 200, prefixes: 4 };
 
 /**
- * @param absent paths that only the parameter of a route takes
- * @returns the mounted path that a path means whose prefix is doubled, missing or another one's; else undefined
+ * Returns a function that suggests the mounted path for a path whose prefix is doubled, missing or wrong; it returns
+ * undefined where no route fits.
+ * @param absent paths that match only a route parameter and must not be suggested
  */
 export function meantPath(
   routes: readonly Mounted[],
@@ -24,7 +28,7 @@ export function meantPath(
       given.unshift(names.shift() ?? '');
     }
     if (names.length === 0) return undefined;
-    // The innermost prefix is the client's own: it knows best.
+    // The innermost prefix was added by the client library, so it is tried first.
     const tried = [...new Set([...given, ...prefixes])].map((prefix) => [prefix, ...names]);
     return [...tried, names]
       .map((all) => `/${all.join('/')}`)
@@ -32,7 +36,10 @@ export function meantPath(
   };
 }
 
-/** Every parameter is one segment; the last one of a `rest` route is all that is left. */
+/**
+ * Converts a route path to a pattern. Every parameter is one segment; the last parameter of a catch-all route takes the
+ * rest of the path.
+ */
 function formOf({ path, rest }: Mounted): RegExp {
   const parts = path.split(/\{\w+\}/).map((part) => part.replaceAll(/[.*+?^$()[\]{}|\\]/g, '\\$&'));
   const last = rest ? parts.pop() : undefined;

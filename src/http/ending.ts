@@ -2,8 +2,8 @@ import type { CompletionFacts, Ending } from '../watch/index.ts';
 import { ClientGone, HttpError } from './error.ts';
 
 /**
- * What an answer that did not come to its end was.
- * @param sent the status, where one was sent before it broke
+ * The outcome of a response that did not complete.
+ * @param sentStatus the status, where it was sent before the failure
  */
 export function endingOf(
   broken: unknown,
@@ -13,7 +13,7 @@ export function endingOf(
   const said = sent === undefined ? {} : { status: sent };
   if (broken instanceof ClientGone) return { outcome: 'abandoned', code: 'client_gone', ...said };
   const { status, code = 'internal_error' } = broken instanceof HttpError ? broken : { status: 500 };
-  // Who reads nothing for long is as good as gone.
+  // A client that stopped reading counts as disconnected.
   if (code === 'reader_stalled') return { outcome: 'abandoned', code, ...said };
   const isAskers = status < 500 || status === 501;
   const refused = isAskers && firstTokenMs === undefined;

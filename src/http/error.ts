@@ -5,17 +5,17 @@ export interface Violation {
 }
 
 export interface HttpErrorOptions extends ErrorOptions {
-  /** The member of the request that it is about. */
+  /** The request member that the error is about. */
   readonly param?: string;
-  /** All that is wrong with a body, when it is more than one thing. */
+  /** Every violation of the body, where there is more than one. */
   readonly violations?: readonly Violation[];
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A refusal that a handler throws; each wire and plane writes it in its own envelope. */
+/** A refusal that a handler throws. Each wire and plane writes it in its own envelope. */
 export class HttpError extends Error {
   readonly status: number;
-  /** snake_case, stable. Undefined only on the gateway, where the type says it all. */
+  /** Stable snake_case code. Undefined only on the gateway, where the error type is sufficient. */
   readonly code: string | undefined;
   readonly param: string | undefined;
   readonly violations: readonly Violation[] | undefined;
@@ -37,7 +37,7 @@ export class HttpError extends Error {
   }
 }
 
-/** The client went away: nobody reads the answer. */
+/** The client disconnected; nobody reads the response. */
 export class ClientGone extends Error {
   constructor(message = 'the client closed the connection', options?: ErrorOptions) {
     super(message, options);
@@ -45,7 +45,9 @@ export class ClientGone extends Error {
   }
 }
 
-/** How a plane writes a refusal; some wires name the request in it, and one says by the path what it is about. */
+/**
+ * Writes a refusal in the error format of a plane. Some formats include the request id; Ollama's depends on the path.
+ */
 export type Envelope = (problem: HttpError, requestId?: string, path?: string) => unknown;
 
 /** The native planes' envelope. */

@@ -2,21 +2,21 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context } from 'hono';
 import type { BodySource } from './body.ts';
 
-/** Node's own request and response, where there are any. */
+/** Hono bindings: Node's request and response, where available. */
 export interface NodeBindings {
   Bindings: { incoming?: IncomingMessage; outgoing?: ServerResponse };
 }
 
-/** A request, and the way its answer goes out. */
+/** A request and the means to answer it. */
 export interface Exchange extends BodySource {
   readonly requestId: string;
   readonly method: string;
   readonly path: string;
   readonly url: () => string;
   readonly headers: () => Headers;
-  /** Of the socket. */
+  /** Remote address of the socket. */
   readonly remoteAddress: string | undefined;
-  /** Aborted when the client closes the connection before it has its answer. */
+  /** Aborted when the client closes the connection before the response is complete. */
   readonly gone: AbortSignal;
   readonly outgoing: ServerResponse | undefined;
 }
@@ -27,7 +27,7 @@ export function openExchange(
 ): Exchange {
   const { incoming, outgoing } = env ?? {};
   const left = new AbortController();
-  // Not by the request's own signal: to have one, the whole request is made anew.
+  // The request's own signal is not used: reading it makes the adapter build a complete web request.
   if (outgoing?.destroyed && !outgoing.writableFinished) left.abort();
   else
     outgoing?.once('close', () => {

@@ -1,31 +1,33 @@
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** What every answer begins with. */
+/** The beginning of every response. */
 const statusLine = 'HTTP/1.1 ';
-/** Between the bytes that are sent while an answer has nothing to say, in ms. Fewer than the status line has. */
+/** Delays in ms between the bytes that are sent early. There are fewer of them than the status line has bytes. */
 const pausesMs = [0, 20, 200, 1_000, 5_000, 15_000, 30_000, 60_000];
-/** Before the first of them, once a part of the answer was sent. */
+/** Delay before the first early byte after a part of the response was sent. */
 const firstPauseMs = 50;
-/** Between two looks at a client that takes nothing. */
+/** Interval in ms for rechecking a client that does not read. */
 const blockedMs = 1_000;
-/** How long a stream may be silent before its half-closed connection is cut. */
+/** How long the stream of a half-closed connection may be silent before the connection is closed, in ms. */
 const silentMs = 120_000;
 
 interface Answer {
   readonly outgoing: ServerResponse;
-  /** Bytes that were written to the connection before it. */
+  /** Bytes written to the connection before this response. */
   before: number;
 }
 
 /**
- * Answers clients that shut their write side after a whole request, as `nc` does. A client that is gone looks the same
- * until something is sent to it, which it resets. So while there is nothing else to send, single bytes of what comes next
- * are sent early: of the status line, and between the chunks of a stream the leading zeros that the size of a chunk may
- * have. Who still reads sees nothing unusual; who is gone is noticed at the second byte, and its request is aborted.
+ * Supports clients that close their write side after a whole request, as `nc` does. A client that disconnected looks
+ * the same until something is sent to it and is answered by a reset. So while there is nothing to send, single bytes of
+ * the response are sent early: bytes of the status line and, between the chunks of a stream, leading zeros of the next
+ * chunk size. A client that still reads sees a valid response; a client that is gone is detected at the second byte,
+ * and its request is aborted.
  */
 export function answerHalfClosed(server: Server): void {
-  // Node's own switch, which its types do not name: without it the end of a request's stream ends the answer's, too.
+  // Set on Node's server, whose types do not declare it: without it Node ends the response when the request stream
+  // ends.
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
   const open = new WeakMap<Socket, Set<Answer>>();
   server.prependListener('request', ({ socket }, outgoing) => {
@@ -33,7 +35,7 @@ export function answerHalfClosed(server: Server): void {
     const answer = { outgoing, before: socket.bytesWritten };
     open.set(socket, answers.add(answer));
     outgoing.once('close', () => answers.delete(answer));
-    // Before Node passes on what the next one has written already.
+    // Runs before Node sends what the next response has already written.
     outgoing.prependOnceListener('finish', () => {
       answers.delete(answer);
       const [next] = answers;
@@ -44,7 +46,7 @@ export function answerHalfClosed(server: Server): void {
     socket.once('end', () => {
       const [answer, ...others] = open.get(socket) ?? [];
       if (answer === undefined) return;
-      // Node destroys a connection on which nothing happens for so long. Of pipelined requests only the first one's answer
+      // The timeout destroys a connection without activity. Of pipelined requests, only the response to the first one
       // is sent early.
       if (others.length > 0) socket.setTimeout(silentMs);
       sendEarly(socket, answer);
@@ -59,7 +61,7 @@ function sendEarly(socket: Socket, { outgoing, before }: Answer): void {
   const write = socket.write.bind(socket) as (data: unknown, ...more: unknown[]) => boolean;
   const sendNext = () => {
     if (socket.destroyed || outgoing.writableEnded) return;
-    // What waits to be sent does as well.
+    // Data that is already waiting to be sent serves the same purpose.
     if (socket.writableLength > 0) {
       timer = setTimeout(sendNext, blockedMs);
       return;

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
 
-/** Why a request may not enter, or nothing. */
+/** Why a request is refused. */
 interface Refusal {
   readonly status: 400 | 403;
   readonly code: string;
@@ -10,31 +10,32 @@ interface Refusal {
 
 export type HostGuard = (rawHeaders: readonly string[], target: string) => Refusal | undefined;
 
-/** 127.0.0.0/8, ::1 or `localhost`. */
+/** Whether a host is a loopback address or `localhost`. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }
 
 /**
- * The names by which containers reach the machine that runs them: Docker Desktop and Podman forward a request for them to
- * its loopback addresses, with the name in the Host header. `.internal` is reserved for private networks, so that no name
- * under it resolves in public: a page cannot be served under these names and then rebound, unless whoever serves it
- * answers the machine's DNS queries, too.
+ * The names by which containers reach the machine that runs them. Docker Desktop and Podman forward such a request to a
+ * loopback address and keep the name in the Host header. `.internal` is reserved for private networks and does not
+ * resolve in public DNS, so a page cannot be served under these names and then rebound, unless the attacker also
+ * answers the machine's DNS queries.
  */
 const containerNames = ['host.docker.internal', 'host.containers.internal'];
 
-/** What this machine is called: its addresses, which may change, and its name. */
+/** The addresses and the name of this machine. The addresses may change while the host runs. */
 const thisMachine = (): string[] => [
   hostname(),
   ...Object.values(networkInterfaces()).flatMap((many) => (many ?? []).map(({ address }) => address)),
 ];
 
 /**
- * The Host-header guard. A web page can make its own name resolve to 127.0.0.1 (DNS rebinding) and
- * then reads us as its own origin; the Host header still carries that name, so only known names enter.
- * @param bound the address that the host listens on; beyond loopback the machine's own names enter too
+ * Creates the Host-header guard, which prevents DNS rebinding: a web page can make its own name resolve to 127.0.0.1
+ * and then reads the host as its own origin, but the Host header still carries the page's name. Only known names are
+ * accepted.
+ * @param bound the address that the host listens on; beyond loopback the machine's own names are accepted too
  * @param allowed further names
- * @param machine what the machine is called at the moment
+ * @param machine returns the machine's current names
  */
 export function hostGuard(bound: string, allowed: readonly string[], machine = thisMachine): HostGuard {
   const names = new Set([
@@ -57,7 +58,7 @@ export function hostGuard(bound: string, allowed: readonly string[], machine = t
       return { status: 400, code: 'bad_host_header', message: `The request has ${what}; send exactly one.` };
     }
     if (!known(hostName(host))) return foreign(host);
-    // In the absolute form (`GET http://name/ HTTP/1.1`) the target's own authority counts too.
+    // In the absolute form (`GET http://name/ HTTP/1.1`) the authority of the target is checked too.
     const authority = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(target)?.[1];
     if (authority !== undefined && !known(hostName(authority))) return foreign(authority);
     return undefined;
@@ -72,7 +73,7 @@ const foreign = (host: string): Refusal => ({
 
 const bracketed = (address: string): string => (isIP(address) === 6 ? `[${address}]` : address.toLowerCase());
 
-/** The name without its port, lower case; the whole text where it is no `name[:port]`. */
+/** The name without its port, in lower case; the whole text where it is not `name[:port]`. */
 function hostName(host: string): string {
   const parts = /^(\[[0-9a-f:.]+\]|[^:@/\\\s]+)(?::\d{1,5})?$/i.exec(host);
   return (parts?.[1] ?? host).toLowerCase();

@@ -1,10 +1,10 @@
-/** The limits of a JSON text that is parsed. */
+/** Limits for JSON text that is about to be parsed. */
 export interface JsonLimits {
-  /** Levels of arrays and objects; schemas and conversations of real clients have a few dozen. */
+  /** Nesting depth of arrays and objects. Schemas and conversations of real clients need a few dozen. */
   readonly maxDepth: number;
-  /** Arrays, objects, members and elements: a small value is many times as large in memory as in a text. */
+  /** Count of arrays, objects, members and elements. A small value takes many times more memory than its text. */
   readonly maxValues: number;
-  /** Elements that are numbers count, too. Token ids come by the million, and cost little. */
+  /** Whether array elements count. Where they do not, token ids may come by the million at little cost. */
   readonly countsElements: boolean;
 }
 
@@ -18,9 +18,9 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
 /**
- * Looks at a JSON text before it is parsed: what is built of it must not outgrow the stack of those who walk it, nor
- * memory, nor take seconds in which nobody else is served. Takes as long as finding the quotes. A text that is no JSON
- * may pass.
+ * Checks a JSON text before it is parsed, so that the result cannot overflow the stack of code that walks it, exhaust
+ * memory, or block the event loop for seconds. Costs about as much as finding the quotes. Text that is not JSON may
+ * pass.
  */
 export function exceedsJsonLimits(
   text: string,
@@ -42,7 +42,7 @@ export function exceedsJsonLimits(
   return values > maxValues ? 'values' : undefined;
 }
 
-/** @param at of the opening quote @returns of the closing one; -1 where there is none */
+/** @param at offset of the opening quote @returns the offset of the closing quote; -1 where there is none */
 function endOfString(text: string, at: number): number {
   let end = at;
   for (;;) {

@@ -15,20 +15,25 @@ export interface Address {
 }
 
 export interface ListenerOptions {
-  /** How long the head of a request, and all of it, may take to arrive, in ms. Default: Node's own limits. */
+  /** Time limits in ms for receiving the head of a request and the whole request. Default: Node's limits. */
   readonly headersMs?: number | undefined;
   readonly requestMs?: number | undefined;
   /**
-   * How long an idle connection is kept, in ms. Default: longer than clients and proxies keep theirs, mostly 60 s: whoever
-   * closes first must not be the server, whose close may cross a request on its way.
+   * How long an idle connection is kept, in ms. The default is longer than the 60 s that most clients and proxies use:
+   * if the server closed first, its close could cross a request that is already on its way.
    */
   readonly keepAliveMs?: number | undefined;
   readonly guard?: HostGuard;
-  /** Writes what is refused before the app has it. @param path of the request; empty where it could not be read */
+  /**
+   * Writes refusals of requests that do not reach the app.
+   * @param path of the request; empty where it could not be read
+   */
   readonly writeRefusal: (refused: RefusedRequest, path: string) => WrittenRefusal;
 }
 
-/** Takes the port (0: a free one) and serves the app. Rejects with Node's error where it cannot be had. */
+/**
+ * Binds the port (0 for a free one) and serves the app. Rejects with Node's error where the port cannot be bound.
+ */
 export async function listenOn(
   address: Address,
   app: App,
@@ -37,9 +42,9 @@ export async function listenOn(
   let isClosing = false;
   const serve = getRequestListener(app.fetch, {
     overrideGlobalObjects: false,
-    // Of requests without a Host header, as health checks of HTTP/1.0 are.
+    // Used for requests without a Host header, such as HTTP/1.0 health checks.
     hostname: 'localhost',
-    // Its own answers have neither an id nor a body.
+    // The listener's own error responses have neither a request id nor a body.
     errorHandler() {
       const { headers, body } = writeRefusal(unreadableRequest, '');
       return new Response(body, { status: unreadableRequest.status, headers });
@@ -51,7 +56,7 @@ export async function listenOn(
       ? {}
       : { headersTimeout: headersMs, connectionsCheckingInterval: Math.min(1000, headersMs) }),
     ...(requestMs === undefined ? {} : { requestTimeout: requestMs }),
-    // Small chunks of a stream go out as they are.
+    // Sends small chunks of a stream at once.
     noDelay: true,
     writeRefusal: (refused, target) =>
       writeRefusal(refused, target.replace(/^https?:\/\/[^/?#]*/i, '').split('?', 1)[0] ?? ''),
@@ -72,11 +77,13 @@ export async function listenOn(
 }
 
 export interface ListenOptions extends Pick<ListenerOptions, 'headersMs' | 'requestMs'> {
-  /** How the plane of a path writes what is refused before the app has it. Default: as the native planes do. */
+  /**
+   * The error envelope for a path, used for refusals before the app. Default: the envelope of the native planes.
+   */
   readonly envelopeOf?: (path: string) => Envelope;
 }
 
-/** Serves the planes behind the guard. */
+/** Serves the planes behind the Host-header guard. */
 export const listen = (
   app: App,
   guard: HostGuard,

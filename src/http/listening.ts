@@ -1,16 +1,16 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** A server that has its port. */
+/** A server that is bound to its port. */
 export interface Listening {
   readonly port: number;
-  /** Stops accepting; resolves when the last connection is done. */
+  /** Stops accepting connections; resolves when the last connection is closed. */
   close(): Promise<void>;
-  /** Cuts what is still open. */
+  /** Destroys the connections that are still open. */
   cut(): void;
 }
 
-/** Takes the port (0: a free one). Rejects with Node's error where it cannot be had. */
+/** Binds the port (0 for a free one). Rejects with Node's error where the port cannot be bound. */
 export async function listening(
   server: Server,
   { host, port }: { readonly host: string; readonly port: number },
@@ -31,7 +31,7 @@ export async function listening(
 
 function closed(server: Server): Promise<void> {
   return new Promise((resolve) => {
-    // A kept-alive connection counts as open until its client leaves it, so cut each once it has its answer.
+    // A keep-alive connection stays open until its client closes it, so idle connections are closed repeatedly.
     const sweep = setInterval(() => server.closeIdleConnections(), 50);
     server.close(() => {
       clearInterval(sweep);

@@ -5,12 +5,12 @@ import { described } from './schema/list.ts';
 
 const uri = '#/components/schemas/';
 
-/** What a document says beside its routes. */
+/** The parts of the document that do not come from routes. */
 export interface DocumentHead {
   readonly info: { readonly title: string; readonly version: string; readonly description: string };
   readonly tags?: readonly Json[];
   readonly securitySchemes: Readonly<Record<string, Json>>;
-  /** Headers of every answer, as those of a route. */
+  /** Headers of every response, with descriptions or schemas. */
   readonly headers: NonNullable<DocumentedRoute['headers']>;
 }
 
@@ -18,14 +18,14 @@ export interface DocumentHead {
 export interface Operation extends DocumentedRoute {
   readonly operationId?: string;
   readonly tag?: string;
-  /** Security schemes, any of which is enough. None: anybody may ask. */
+  /** Security schemes, any one of which is sufficient. Empty: no authentication. */
   readonly security: readonly string[];
   readonly errorSchema: z.ZodType;
-  /** Why it is refused, beside what its body can be refused for. */
+  /** Descriptions of error responses by status, in addition to those of the body. */
   readonly refusals: Readonly<Record<number, string>>;
 }
 
-/** The OpenAPI document of routes, from the same schemas that check their requests. */
+/** Writes the OpenAPI document, from the same schemas that validate requests. */
 export function writeDocument(
   { headers, securitySchemes, ...head }: DocumentHead,
   operations: readonly Operation[],
@@ -41,7 +41,10 @@ export function writeDocument(
   return { openapi: '3.1.0', ...head, paths, components: { schemas, securitySchemes } };
 }
 
-/** @param needsScope whether a peer's token with a scope may lack what a route needs */
+/**
+ * Writes the OpenAPI document of the planes.
+ * @param needsScope whether a peer token with a scope may lack the scope that a route needs
+ */
 export const openapiDocument = (
   planes: readonly Plane[],
   version: string,
@@ -51,7 +54,7 @@ export const openapiDocument = (
     {
       info: { title: 'lathe', version, description: 'A WebGPU-first inference host with a kernel lab.' },
       tags: planes.map(({ name, summary }) => ({ name, description: summary })),
-      // Beyond loopback, every route but the two of liveness needs the bearer as well.
+      // Beyond loopback, every route except the two liveness routes also requires the bearer token.
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer' },
         operator: { type: 'apiKey', in: 'header', name: 'x-svc-operator' },
@@ -78,7 +81,7 @@ export const openapiDocument = (
     ),
   );
 
-/** What a form of another page can send as well. */
+/** Whether an HTML form on another site can send a request to the route. */
 const isOpenToForms = ({ method, body, bodyOptional, rawBody, textBody, looseBody }: Route): boolean =>
   Boolean(rawBody || textBody || looseBody || (method === 'POST' && (!body || bodyOptional)));
 
@@ -143,7 +146,7 @@ const placed = (place: 'path' | 'query' | 'header', named: DocumentedRoute['head
     ...texted(about),
   }));
 
-/** A parameter or a header: what it means, and the schema of its text. */
+/** Description and schema of a parameter or header. */
 function texted(about: string | z.ZodType): Json {
   const { description, ...schema } = described(
     typeof about === 'string' ? z.string().describe(about) : about,
@@ -151,13 +154,13 @@ function texted(about: string | z.ZodType): Json {
   return { description, schema };
 }
 
-/** Adds a schema, and those with a name within it: a document's reader meets each once. */
+/** Registers a schema and the named schemas within it under `components`, and returns its name. */
 function nameIn(named: Record<string, unknown>, schema: z.ZodType): string {
   const name = schema.meta()?.id;
   if (name === undefined) throw new Error('a schema of a route has no id: add .meta({ id })');
   if (name in named) return name;
   const { $defs = {}, ...own } = described(schema);
-  // One that holds itself is among its own definitions.
+  // A recursive schema is among its own definitions.
   for (const [id, { id: _, ...definition }] of Object.entries({ [name]: own, ...$defs }))
     named[id] ??= JSON.parse(JSON.stringify(definition).replaceAll('"#/$defs/', `"${uri}`)) as unknown;
   return name;

@@ -1,12 +1,12 @@
 import { randomFillSync } from 'node:crypto';
 
-/** Random bytes are drawn for so many ids at once: one draw costs as much as one for all. */
+/** Random bytes are generated for many ids at once: one system call costs as much as one for a single id. */
 const pool = Buffer.alloc(10 * 256);
 let used = pool.length;
 
 /**
- * `req_` and hexadecimal digits: 12 of the time in ms, then random ones. Ids sort by time, so rows of requests that run
- * together lie together in the database: a commit writes few pages, however large its tables are.
+ * Returns `req_` and hexadecimal digits: 12 digits of the time in ms, then random ones. The ids sort by time, so rows
+ * of concurrent requests are adjacent in the database and a commit writes few pages.
  * @param randomBytes at most the size of the pool
  */
 export function newRequestId(randomBytes = 10): string {

@@ -12,7 +12,7 @@ import type { Exchange } from './exchange.ts';
 import { bodyLimitBytes, type Route } from './route.ts';
 import { checkBody } from './violations.ts';
 
-/** How routes take JSON. */
+/** JSON rules of all routes of the host. */
 export const jsonRules: JsonRules = {
   maxDepth: 200,
   maxValues: 1_000_000,
@@ -21,7 +21,7 @@ export const jsonRules: JsonRules = {
   refuse: (...about) => new HttpError(...about),
 };
 
-/** Reads and checks the JSON body of a route. Refuses with 413, 415 or 400; a 400 names every violation. */
+/** Reads and validates the JSON body of a route. Throws a 413, a 415, or a 400 that names every violation. */
 export async function readRouteBody(
   exchange: Exchange,
   { body: schema, bodyOptional, looseBody, jsonLimitBytes = bodyLimitBytes }: Route,
@@ -40,18 +40,18 @@ export async function readRouteBody(
   return checkBody(schema, parseJson(bytes, jsonRules).value);
 }
 
-/** What curl and fetch send where nobody names a type. */
+/** Whether the content type is one that curl and fetch send by default. */
 const isLooseType = (type: string | undefined): boolean =>
   type === undefined || /^(?:application\/x-www-form-urlencoded|text\/plain)\s*(?:;|$)/i.test(type);
 
-/** The body of a route with `rawBody`, as it comes. Breaks with a 413 where there is too much of it. */
+/** The body of a route with `rawBody`, in chunks. Iteration throws a 413 when it exceeds the limit. */
 export function readRawBody(exchange: Exchange, limitBytes: number): AsyncIterable<Uint8Array> {
   refuseForeignPage(exchange);
   refuseEncoded(exchange, jsonRules);
   return boundedParts(exchange, limitBytes);
 }
 
-/** The body of a route with `textBody`, or its bytes where they are no UTF-8. Refuses with 413 or 415. */
+/** The body of a route with `textBody`, or its bytes where they are not UTF-8. Throws a 413 or 415. */
 export async function readTextBody(exchange: Exchange, limitBytes: number): Promise<string | Uint8Array> {
   refuseForeignPage(exchange);
   const type = exchange.header('content-type');
@@ -65,8 +65,8 @@ export async function readTextBody(exchange: Exchange, limitBytes: number): Prom
 }
 
 /**
- * Refuses what a page of another origin sends. Only needed where the content type does not guard: a browser sends a
- * POST of the types that forms have, or without a body, to any origin, and says in `Origin` whose page it is.
+ * Refuses requests from pages of another origin. Only needed where the content type does not protect: a browser sends a
+ * POST with a form's content type, or without a body, to any origin, and names the page's origin in `Origin`.
  */
 export function refuseForeignPage({ header, url }: Exchange): void {
   const origin = header('origin');

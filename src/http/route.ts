@@ -3,120 +3,129 @@ import type { CompletionFacts, Work } from '../watch/index.ts';
 import type { Envelope, HttpError } from './error.ts';
 import type { AbsentRoute, Endpoint } from './router.ts';
 
-/** What a route asks for beyond what its listener does. */
+/** Credential that a route requires in addition to what its listener requires. */
 export type Gate = 'bearer' | 'operator';
 
-/** Who asks. */
+/** The authenticated caller. */
 export interface Caller {
-  /** As `acts.by` of src/store/schema.ts. */
+  /** Identifies the caller; same values as column `acts.by` in src/store/schema.ts. */
   readonly by: string;
-  /** On this machine, by the address of the socket. */
+  /** Whether the caller is on this machine, judged by the remote address of the socket. */
   readonly local: boolean;
-  /** Scope of the peer's token that was sent. Absent: no limit. */
+  /** Scopes of the peer token that was sent; undefined means unrestricted. */
   readonly scope?: readonly string[];
 }
 
-/** A request before anything of it is read. */
+/** The part of a request that is available before the body is read. */
 export interface EnteringRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: Headers;
-  /** Of the socket. */
+  /** Remote address of the socket. */
   readonly remoteAddress: string | undefined;
 }
 
-/** Who may come in. Each refuses by throwing an `HttpError`. */
+/** Authenticates and authorizes requests. Every method refuses by throwing an `HttpError`. */
 export interface AccessControl {
   /**
-   * Before anything is read or routed.
-   * @param options.isOperatorJudgedLater the route says itself what a wrong credential of the operator is
+   * Authenticates the request before it is routed or its body is read.
+   * @param options.isOperatorCheckDeferred the route's handler checks the operator credential itself
    */
   readonly enter: (
     request: EnteringRequest,
     options?: { readonly isOperatorJudgedLater?: boolean },
   ) => Promise<Caller>;
-  /** Before the body of a gated route is read. */
+  /** Checks the gate of a route before its body is read. */
   readonly pass: (gate: Gate, caller: Caller, headers: Headers) => Promise<Caller>;
-  /** After both. */
+  /** Checks the scopes of the caller's token. Called after `authenticate` and `authorizeGate`. */
   readonly permitRoute: (caller: Caller, plane: string, route: Route) => void;
 }
 
-/** What a handler gets: the checked body, the parameters of path and query, and a signal that ends with the client or the host. */
+/**
+ * Input of a route handler: the validated body, the path and query parameters, and a signal that aborts when the client
+ * disconnects or the host stops.
+ */
 interface PlaneRequest<Body = unknown, Watched = Work<'completion'> | undefined> extends Caller {
   readonly body: Body;
-  /** Of a route with `completion`: begun when the request came, and ended with its answer. */
+  /**
+   * For routes with `completion`: the span of the completion. It begins when the request arrives and ends with the
+   * response.
+   */
   readonly work: Watched;
-  /** Of a route with `rawBody`, else empty: breaks with a `HttpError` where there are too many. */
+  /** For routes with `rawBody`, else empty. Iteration throws an `HttpError` when the body exceeds its limit. */
   readonly bytes: AsyncIterable<Uint8Array>;
-  /** Of a route with `textBody`, else empty. */
+  /** For routes with `textBody`, else empty. */
   readonly text: string;
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
   readonly headers: Headers;
   readonly signal: AbortSignal;
-  /** Resolves when the answer is out to its last byte, or nobody reads it any more. */
+  /** Resolves when the last byte of the response was sent, or when the client stopped reading. */
   readonly over: Promise<void>;
-  /** What the answer's `x-request-id` says. */
+  /** Value of the response header `x-request-id`. */
   readonly requestId: string;
-  /** Makes any error an answer: one that is no `HttpError` is a fault of ours, logged and told as a 500. */
+  /**
+   * Converts any error to an `HttpError`. An error of another class is logged as a fault of the host and becomes a 500.
+   */
   readonly asHttpError: (error: unknown) => HttpError;
 }
 
-/** What those hear who watch the resident model's answers. */
+/** Attributes of the span of a completion route. */
 export interface CompletionSpec extends Pick<CompletionFacts, 'wire' | 'operation'> {
-  /** Where the body's `stream` says nothing. */
+  /** The default when the body has no `stream` member. */
   readonly streams?: true;
 }
 
-/** One kind of answer in the OpenAPI document. */
+/** One response in the OpenAPI document. */
 export interface AnswerSpec {
   readonly description: string;
-  /** Content type to the schema of one body, or of one event for `text/event-stream`. */
+  /** Maps the content type to the schema of the body, or of one event for `text/event-stream`. */
   readonly content?: Readonly<Record<string, z.ZodType>>;
 }
 
-/** What the OpenAPI document says of a route. */
+/** The documented part of a route. */
 export interface DocumentedRoute extends Endpoint {
   readonly summary: string;
   readonly description?: string;
   readonly params?: Readonly<Record<string, string>>;
-  /** Optional parameters behind the question mark, with what they mean. */
+  /** Optional query parameters with their descriptions. */
   readonly query?: Readonly<Record<string, string>>;
-  /** Optional headers of its own, with what they mean, or a schema that says it. */
+  /** Optional request headers with their description or schema. */
   readonly headers?: Readonly<Record<string, string | z.ZodType>>;
-  /** JSON; every violation is reported at once. */
+  /** Schema of the JSON body. Every violation is reported in one response. */
   readonly body?: z.ZodType;
-  /** An empty body, whatever its content type, counts as `{}`. */
+  /** An empty body with any content type counts as `{}`. */
   readonly bodyOptional?: true;
   /**
-   * UTF-8 text instead of JSON, as text/plain, application/toml or without a type; `''` where there is none. Not from
-   * pages of another origin. Bytes that are no UTF-8 are answered by `notText`.
+   * The body is UTF-8 text instead of JSON, with content type text/plain, application/toml or none; an absent body is
+   * `''`. Requests from pages of another origin are refused. `respondNotText` writes the response to bytes that are not
+   * UTF-8.
    */
   readonly textBody?: {
     readonly limitBytes: number;
     readonly notText: (bytes: Uint8Array) => Response;
   };
-  /** Any bytes instead of JSON; not from pages of another origin. */
+  /** The body is any bytes instead of JSON. Requests from pages of another origin are refused. */
   readonly rawBody?: { readonly limitBytes: number };
   readonly answers: Readonly<Record<number, AnswerSpec>>;
 }
 
 export interface Route extends DocumentedRoute {
   readonly operationId: string;
-  /** Of a JSON body, where it is less than what all of them may have. */
+  /** Limit of the JSON body, where it is lower than `bodyLimitBytes`. */
   readonly jsonLimitBytes?: number;
   /**
-   * JSON counts as JSON also under the type of a form, of plain text or none, as curl and fetch send it where nobody
-   * names one; not from pages of another origin.
+   * JSON is also accepted with the content type of a form, text/plain, or none, because curl and fetch send these by
+   * default. Requests from pages of another origin are refused.
    */
   readonly looseBody?: true;
-  /** Over the plane's. */
+  /** Overrides the gate of the plane. */
   readonly gate?: Gate;
-  /** A wrong `x-svc-operator` is refused by the handler, which logs it, and not before it. */
+  /** The handler checks `x-svc-operator` itself and logs refused attempts. */
   readonly judgesOperator?: true;
-  /** The resident model answers. */
+  /** Set on routes that are answered by the resident model. */
   readonly completion?: CompletionSpec;
-  /** Refuses before the body is read, by throwing. */
+  /** Runs before the body is read; refuses by throwing. */
   readonly before?: (
     request: Pick<PlaneRequest, 'params' | 'headers' | 'by' | 'local'>,
   ) => void | Promise<void>;
@@ -137,7 +146,7 @@ type RouteOf<Body extends z.ZodType | undefined, Completion extends CompletionSp
   ) => Response | Promise<Response>;
 };
 
-/** Ties the handler's body to the schema. The app calls `handle` only with a body that the schema accepted. */
+/** Types the handler's body by the schema. The app calls `handle` only with a body that the schema accepted. */
 export function defineRoute<
   Body extends z.ZodType | undefined = undefined,
   Completion extends CompletionSpec | undefined = undefined,
@@ -145,22 +154,22 @@ export function defineRoute<
   return route as unknown as Route;
 }
 
-/** A family of routes with one error envelope. */
+/** A group of routes with one error envelope. */
 export interface Plane {
   readonly name: string;
   readonly summary: string;
   /**
-   * What is under these paths gets this plane's envelope also where no route fits. The first plane in the list that
-   * has a prefix of the path counts.
+   * Paths below these prefixes get this plane's error envelope, even where no route matches. The first plane in the
+   * list with a matching prefix wins.
    */
   readonly prefixes: readonly string[];
   readonly envelope: Envelope;
-  /** The schema of that envelope. */
+  /** Schema of the error envelope. */
   readonly errorSchema: z.ZodType;
-  /** What all of its routes ask for, also where the listener is open. */
+  /** Gate of all routes of the plane, also on a loopback listener. */
   readonly gate?: Gate;
   readonly routes: readonly Route[];
-  /** Answered with a 404 that says what is not there. */
+  /** Public routes that are not served; each is answered with a 404 that explains why. */
   readonly absent?: readonly AbsentRoute[];
 }
 

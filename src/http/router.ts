@@ -3,43 +3,43 @@ import { meantPath } from './did-you-mean.ts';
 import { HttpError } from './error.ts';
 import type { NodeBindings } from './exchange.ts';
 
-/** What a request is routed by. */
+/** Method and path of a route. */
 export interface Endpoint {
-  /** A `GET` answers `HEAD` too; `HEAD` alone is for a path that has no `GET`. */
+  /** `GET` also answers `HEAD`; `HEAD` alone is for a path without a `GET`. */
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
-  /** As OpenAPI writes it: `/v1/models/{id}`. */
+  /** Path template in OpenAPI syntax, such as `/v1/models/{id}`. */
   readonly path: string;
-  /** The last parameter is all that is left of the path: also nothing, and also with slashes. */
+  /** The last parameter takes the rest of the path, which may be empty or contain slashes. */
   readonly rest?: true;
 }
 
-/** A route of a public wire that is not served, although a parameter of another route would take its path. */
+/** A route of a public API that is not served, although the parameter of another route would match its path. */
 export interface AbsentRoute extends Pick<Endpoint, 'method' | 'path'> {
-  /** Why, and what to do instead: ends the sentence `There is no POST /v1/responses/compact: ...`. */
+  /** The reason and the alternative; completes the sentence `There is no POST /v1/responses/compact: ...`. */
   readonly why: string;
 }
 
 export interface RouterOptions<Route extends Endpoint, Setting extends NodeBindings> {
   readonly routes: readonly Route[];
   readonly absent?: readonly AbsentRoute[];
-  /** Where the routes are mounted. */
+  /** Prefix under which the routes are mounted. */
   readonly basePath?: string;
-  /** What a parameter matches. Default: one segment. */
+  /** Pattern of a path parameter. Default: one segment. */
   readonly segment?: string;
   readonly handle: (route: Route, context: Context<Setting>) => Response | Promise<Response>;
-  /** The 404 of a path without a route. */
+  /** Hints of the 404 for a path without a route. */
   readonly hints: Hints;
-  /** Writes what no route answers. @param path below the base path */
+  /** Writes the response where no route matches. @param path below the base path */
   readonly refuse: (error: HttpError, path: string, context: Context<Setting>) => Response;
 }
 
 interface Hints {
   readonly meant: (path: string) => string;
-  /** Where no route is meant. */
+  /** The hint where no similar route exists. */
   readonly otherwise: string;
 }
 
-/** Puts routes on an application; what none of them answers is a 404 or 405 that says what to do. */
+/** Mounts routes on a Hono application. Requests that match no route get a 404 or 405 with a hint. */
 export function mount<Route extends Endpoint, Setting extends NodeBindings>(
   app: Hono<Setting>,
   { routes, absent = [], basePath = '', segment = '', hints, handle, refuse }: RouterOptions<Route, Setting>,
@@ -56,7 +56,7 @@ export function mount<Route extends Endpoint, Setting extends NodeBindings>(
     const known = methods.get(pattern) ?? new Set();
     methods.set(pattern, known);
     for (const one of method === 'GET' ? ['GET', 'HEAD'] : [method]) known.add(one);
-    // Hono looks for a `GET` when a `HEAD` comes.
+    // Hono looks up the `GET` handlers for a `HEAD` request.
     app.on(method === 'HEAD' ? 'GET' : method, pattern, async (context, next) => {
       if (method === 'HEAD' && context.req.method !== 'HEAD') return await next();
       return await handle(route, context);
@@ -71,7 +71,7 @@ export function mount<Route extends Endpoint, Setting extends NodeBindings>(
       return refuse(new HttpError(405, 'method_not_allowed', message, { headers }), inside(path), context);
     });
   }
-  // What takes more than a segment is no hint: any path would fit.
+  // A parameter of several segments matches any path, so it is no useful hint.
   const told = segment === '' ? routes : routes.filter(({ path }) => !path.includes('{'));
   const noRoute = noSuchRoute({ routes: told, absent, basePath }, hints);
   app.notFound((context) => refuse(noRoute(context.req.path), inside(context.req.path), context));
@@ -96,7 +96,7 @@ export function noSuchRoute(
   };
 }
 
-/** `/v1/models/{id}` to `/v1/models/:id`. @param segment what a parameter matches */
+/** Converts `/v1/models/{id}` to `/v1/models/:id`. @param parameterPattern pattern of a parameter */
 export function honoPath({ path, rest }: Pick<Endpoint, 'path' | 'rest'>, segment = ''): string {
   const named = path.replaceAll(/\{(\w+)\}/g, `:$1${segment}`);
   return rest ? `${named}{[^]*}` : named;

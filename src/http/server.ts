@@ -10,14 +10,14 @@ import {
 import type { Duplex } from 'node:stream';
 import { answerHalfClosed } from './half-closed.ts';
 
-/** Why a request does not get as far as the application. */
+/** Why a request is refused before it reaches the application. */
 export interface RefusedRequest {
   readonly status: number;
   readonly code: string;
   readonly message: string;
 }
 
-/** A whole answer but for its status. */
+/** Headers and body of a refusal. */
 export interface WrittenRefusal {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -25,21 +25,24 @@ export interface WrittenRefusal {
 
 export interface HttpServerOptions extends ServerOptions {
   readonly serve: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
-  /** Refuses a request before anything else is looked at. */
+  /** Checked before anything else; returns the refusal, if any. */
   readonly guard?: (incoming: IncomingMessage) => RefusedRequest | undefined;
-  /** Writes a refusal in the shape of the listener's errors. @param target of the request; empty where it could not be read */
+  /**
+   * Writes a refusal in the error format of the listener.
+   * @param target of the request; empty where it could not be read
+   */
   readonly writeRefusal: (refused: RefusedRequest, target: string) => WrittenRefusal;
 }
 
-/** How long a client may take to close a connection after its request was refused, in ms. */
+/** How long a client may take to close the connection after a refusal, in ms. */
 const lingerMs = 2000;
 
 /**
- * An HTTP server that answers whatever comes, with a request id and an error body: also requests that Node refuses
- * without either, and clients that shut their write side after a whole request.
+ * An HTTP server that answers every request with a request id and an error body, including requests that Node refuses
+ * without either, and clients that close their write side after a whole request.
  */
 export function createHttpServer({ serve, guard, writeRefusal, ...options }: HttpServerOptions): Server {
-  /** Requests of a connection that are not answered yet, in their order. */
+  /** Unanswered requests of a connection, in order. */
   const open = new WeakMap<Duplex, Set<{ incoming: IncomingMessage; outgoing: ServerResponse }>>();
   const refuse = (incoming: IncomingMessage, outgoing: ServerResponse, refused: RefusedRequest) => {
     const { headers, body } = writeRefusal(refused, incoming.url ?? '');
@@ -47,7 +50,7 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
     outgoing.end(body);
     incoming.resume();
   };
-  // Node's own check of the Host header would answer an empty 400.
+  // Node's check of the Host header would send a 400 without a body.
   const server = createServer({ ...options, requireHostHeader: false }, (incoming, outgoing) => {
     const request = { incoming, outgoing };
     const requests = open.get(incoming.socket) ?? new Set();
@@ -73,7 +76,8 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
       ({ outgoing }) => !outgoing.writableFinished,
     );
     const isGone = error.code === 'ECONNRESET' || error.code === 'EPIPE';
-    // A refusal in the middle of an answer would be read as a part of it, and before one that is due as that one.
+    // A refusal written in the middle of a response would be read as part of it, and one written before a pending
+    // response would be read as that response.
     const isAnswering = first?.outgoing.headersSent === true || others.length > 0;
     if (socket.destroyed || !socket.writable || isGone || isAnswering) socket.destroy();
     else refuseRaw(socket, unreadable(error.code), first?.incoming.url);
@@ -91,7 +95,7 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
     refuseRaw(socket, {
       status: 405,
       code: 'method_not_allowed',
-      message: 'CONNECT does not apply: this is no proxy.',
+      message: 'CONNECT is not supported: this is not a proxy.',
     });
   });
   answerHalfClosed(server);
@@ -106,7 +110,7 @@ export const unreadableRequest: RefusedRequest = {
   message: 'This is not an HTTP request that can be read.',
 };
 
-/** A request that Node's parser gave up. @param code of its error */
+/** Maps an error of Node's HTTP parser to a refusal. @param code of the error */
 function unreadable(code: string | undefined): RefusedRequest {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
@@ -128,7 +132,7 @@ function unreadable(code: string | undefined): RefusedRequest {
   }
 }
 
-/** A request whose target and Host make no URL: no application can be asked for it. */
+/** Refuses a request whose target and Host header form no valid URL; the application could not process it. */
 function faultOfTarget({ url = '', headers: { host } }: IncomingMessage): RefusedRequest | undefined {
   const badTarget = (message: string): RefusedRequest => ({
     status: 400,
@@ -141,7 +145,7 @@ function faultOfTarget({ url = '', headers: { host } }: IncomingMessage): Refuse
   if (url.split('?', 1)[0]?.includes('\\'))
     return badTarget(`The request's path has a backslash; write it as %5C.`);
   if (isAbsolute && !URL.canParse(url))
-    return badTarget(`The request's target '${url.slice(0, 100)}' is no URL; send a path, as /health.`);
+    return badTarget(`The request's target '${url.slice(0, 100)}' is not a URL; send a path, as /health.`);
   if (host === undefined || isAbsolute || URL.canParse(`http://${host}/`)) return undefined;
   return {
     status: 400,

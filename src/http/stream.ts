@@ -2,13 +2,15 @@ import { raceTimeout } from '../util/race-timeout.ts';
 import { asWebStream, type LiveFrames } from './deliver.ts';
 import { ClientGone } from './error.ts';
 
-/** How long the status line waits for the first frame, so that a refusal is still an HTTP status. */
+/**
+ * How long sending the status line waits for the first frame, so that an early refusal still gets an HTTP error status.
+ */
 const patienceMs = 1000;
 
-/** How a wire writes a stream. */
+/** Content type and failure frame of a stream. */
 export interface StreamForm {
   readonly contentType: string;
-  /** The last frame of a stream that broke. */
+  /** Returns the last frame of a stream that failed. */
   readonly failure: (error: unknown) => string;
 }
 
@@ -22,18 +24,20 @@ interface LiveStream {
 const streams = new WeakMap<Response, LiveStream>();
 
 /**
- * When the last frame of a stream is out, or nobody reads it any more; undefined for what is no stream. Resolves with
- * what broke it, where something did.
+ * Resolves when the last frame of a stream was sent or the client stopped reading, with the error that ended the
+ * stream, if any. Undefined for a response that is not a stream.
  */
 export const streamEnd = (response: Response): Promise<unknown> | undefined => streams.get(response)?.end;
 
-/** The frames of a stream, to be sent without a web stream between; undefined for what is no stream. */
+/**
+ * The frames of a stream, for sending without a web stream in between; undefined for a response that is not a stream.
+ */
 export const framesOf = (response: Response): LiveFrames | undefined => streams.get(response)?.frames;
 
 /**
- * A response of frames as they are made. An error before the first frame is thrown; a later one is sent as the wire's
- * failure frame and ends the stream. A frame is made only when the connection has taken the one before, so a slow
- * reader holds nothing in memory.
+ * Creates a response that streams frames as they are produced. An error before the first frame is thrown; a later one
+ * is sent as the format's failure frame and ends the stream. A frame is produced only after the connection accepted the
+ * previous one, so a slow reader does not fill memory.
  */
 export async function streamResponse(
   frames: AsyncGenerator<string, void, undefined>,

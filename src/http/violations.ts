@@ -1,10 +1,10 @@
 import type { z } from 'zod';
 import { HttpError, type Violation } from './error.ts';
 
-/** A refusal names no more of them; what checks a body may stop at the next one. */
+/** Most violations that a refusal lists; body checks may stop at the next one. */
 export const maxViolations = 50;
 
-/** A 400 whose message is every violation. */
+/** A 400 error whose message lists every violation. */
 export function invalidBody(violations: readonly Violation[], unsupported = false): HttpError {
   const shown = violations.slice(0, maxViolations);
   const message = shown
@@ -18,7 +18,7 @@ export function invalidBody(violations: readonly Violation[], unsupported = fals
   });
 }
 
-/** Marks an issue about a member that is known but not served. */
+/** Marks an issue about a known member that is not supported. */
 export const unsupportedMark = { params: { unsupported: true } };
 export const isUnsupported = (issue: z.core.$ZodIssue): boolean =>
   issue.code === 'custom' && issue.params?.['unsupported'] === true;
@@ -36,16 +36,19 @@ export const violationOf = ({ path, message }: z.core.$ZodIssue): Violation => (
   message,
 });
 
-/** An issue; of a union, those of the branch that came farthest: they say what is wrong inside. */
+/**
+ * The leaf issues of an issue. For a union, the issues of the branch that matched furthest, because they say what is
+ * wrong inside.
+ */
 export function leavesOf(issue: z.core.$ZodIssue): z.core.$ZodIssue[] {
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const depth = (issues: readonly z.core.$ZodIssue[]) =>
       issues.reduce((deepest, inner) => Math.max(deepest, inner.path.length), 0);
-    // Of two that went equally deep, the one whose first fault is the later element: `[1, 2, -1]` is a list of ids.
+    // Of two branches with equal depth, the one whose first fault is at a later element: `[1, 2, -1]` is a list of ids.
     const reached = (issues: readonly z.core.$ZodIssue[]) => Number(issues[0]?.path[0] ?? 0) || 0;
     const inside = issue.errors.filter((issues) => depth(issues) > 0);
     inside.sort((a, b) => depth(b) - depth(a) || reached(b) - reached(a));
-    // One of the right type that is merely empty or too long fits better than one with wrong elements.
+    // A branch of the right type that is only empty or too long fits better than one with wrong elements.
     const best =
       issue.errors.find(
         (issues) => depth(issues) === 0 && issues.every(({ code }) => code !== 'invalid_type'),

@@ -5,33 +5,37 @@ import { HttpError } from '../http/error.ts';
 import { type Needed, neededScopes } from './scopes.ts';
 import type { AccessControl, Caller, EnteringRequest, Gate, Route } from '../http/route.ts';
 
-/** What is kept of the credentials: SHA-256 in hex. */
+/** Stored credentials, as SHA-256 hashes in hex. */
 export interface AccessOptions {
-  /** `lan`: anything but loopback. Every request then brings the bearer, but for the two doors. */
+  /**
+   * `lan`: any address except loopback. Every request then needs the bearer token, except for the two liveness routes.
+   */
   readonly bind: 'loopback' | 'lan';
-  /** Undefined: there is none, and whatever needs it is refused. */
+  /** Undefined: no token exists, and whatever requires it is refused. */
   readonly bearerHash: string | undefined;
   readonly operatorHash: string | undefined;
-  /** The peer whose token this is; asked anew each time, so that a revoked one is refused at once. */
+  /** Finds the peer of a token. Called for every request, so that a revoked token is refused at once. */
   readonly findPeer?: (token: string) => Promise<PeerToken | undefined>;
 }
 
-/** A token of a peer that was not revoked. */
+/** A peer's token that was not revoked. */
 export interface PeerToken {
   readonly name: string;
-  /** Null: everything that a peer may do. */
+  /** Null: unrestricted. */
   readonly scope: readonly PeerScope[] | null;
-  /** When it ended, where it has: RFC 3339. */
+  /** Expiry time (RFC 3339), where the token has expired. */
   readonly expired?: string | undefined;
 }
 
-/** Who the bearer token says that it is. */
+/** Identity and scope of a bearer token. */
 type Bearer = Pick<Caller, 'by' | 'scope'>;
 
-/** They tell that the host is alive and nothing else; the guard of the Host header stands before them too. */
+/**
+ * Public liveness routes, which disclose only that the host is alive. The Host-header guard applies to them too.
+ */
 const doors = ['/health', '/host/v1/health'];
 
-/** Who may come in. What is not known for certain is refused. */
+/** Authenticates and authorizes requests. A request that cannot be verified is refused. */
 export class Access implements AccessControl {
   readonly #options: AccessOptions;
 
@@ -40,9 +44,9 @@ export class Access implements AccessControl {
   }
 
   /**
-   * Before anything is read or routed. Refuses with 401 where the listener asks for a bearer, and where `x-svc-operator` is
-   * wrong: whoever sends it means to be the operator.
-   * @param isOperatorJudgedLater the route says itself what a wrong one is
+   * Authenticates a request before it is routed or its body is read. Throws a 401 where the listener requires a bearer
+   * token, and where `x-svc-operator` is wrong, because a caller that sends it claims to be the operator.
+   * @param isOperatorCheckDeferred the route's handler checks `x-svc-operator` itself
    */
   async enter(asked: EnteringRequest, { isOperatorJudgedLater = false } = {}): Promise<Caller> {
     const local = isLoopback((asked.remoteAddress ?? '').replace(/^::ffff:/i, ''));
@@ -58,7 +62,7 @@ export class Access implements AccessControl {
     return isRefused ? { by: 'nobody', local } : { ...bearer, local };
   }
 
-  /** Before the body of a gated route is read. Refuses with 401. */
+  /** Checks a route's gate before its body is read. Throws a 401. */
   async pass(gate: Gate, caller: Caller, headers: Headers): Promise<Caller> {
     if (gate === 'operator') {
       if (caller.by !== 'operator') throw operatorMissing();
@@ -69,7 +73,10 @@ export class Access implements AccessControl {
     return caller.by === 'operator' ? caller : { ...caller, ...bearer };
   }
 
-  /** After `enter` and `pass`. Refuses with 403 where a peer's token has a scope, and not what is needed. */
+  /**
+   * Checks the scope of the caller's token after `authenticate` and `authorizeGate`. Throws a 403 where a scoped token
+   * lacks the required scope.
+   */
   permit({ scope }: Caller, needed: Needed): void {
     if (scope === undefined || needed === 'none') return;
     if (needed === 'all' || !needed.some((one) => scope.includes(one))) throw outOfScope(scope, needed);
@@ -85,12 +92,12 @@ export class Access implements AccessControl {
     return given !== null && operatorHash !== undefined && secretFits(operatorHash, given);
   }
 
-  /** Who it is, or the refusal of whom it is not. */
+  /** The identity of the bearer token, or the error to refuse it with. */
   async #bearerOf(headers: Headers): Promise<Bearer | HttpError> {
     const { bind, bearerHash, findPeer } = this.#options;
     const given = [
       /^Bearer +([\x21-\x7e]+) *$/i.exec(headers.get('authorization') ?? '')?.[1],
-      // Where clients of Anthropic put their key. On loopback it may be any, and counts for nothing.
+      // Anthropic's clients send their key here. On loopback any value is accepted and ignored.
       bind === 'lan' ? (headers.get('x-api-key') ?? undefined) : undefined,
     ].filter((token) => token !== undefined);
     if (given.some((token) => bearerHash !== undefined && secretFits(bearerHash, token)))
@@ -108,7 +115,7 @@ export class Access implements AccessControl {
   }
 }
 
-/** Of a listener on loopback for which no credentials were made. */
+/** Access control of a loopback listener without credentials. */
 export const openAccess = new Access({ bind: 'loopback', bearerHash: undefined, operatorHash: undefined });
 
 const bearerMissing = () =>
@@ -152,7 +159,7 @@ const credentialsUnreadable = () =>
   new HttpError(
     503,
     'credentials_unreadable',
-    'The credential cannot be checked, because the database cannot be read; come back later.',
+    'The credential cannot be checked, because the database cannot be read; try again later.',
     { headers: { 'retry-after': '5' } },
   );
 
@@ -160,7 +167,7 @@ const operatorWrong = () =>
   new HttpError(
     401,
     'operator_wrong',
-    "What x-svc-operator holds is not the operator's credential, which is in the file operator.token of the host's data directory. Leave the header out where it is not needed.",
+    "The value of x-svc-operator is not the operator's credential, which is in the file operator.token of the host's data directory. Leave the header out where it is not needed.",
   );
 
 const operatorMissing = () =>

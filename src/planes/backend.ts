@@ -15,13 +15,13 @@ import { type EmbeddingRequest, embeddingRequest } from '../wires/embeddings/ser
 
 export interface BackendOptions {
   readonly resident: Resident;
-  /** Aborted when the host stops; its reason is what requests in flight are refused with. */
+  /** Aborted when the host stops; its reason is the error of requests in flight. */
   readonly stopping: AbortSignal;
   readonly onFault: (requestId: string, error: unknown) => void;
   readonly watch: Watch;
 }
 
-/** The resident model as the host's gateway asks it, watched like a request of a plane. */
+/** The resident model as a backend of the host's gateway. Requests are traced like those of a plane. */
 export function residentBackend(options: BackendOptions): Backend {
   const { resident } = options;
   return {
@@ -53,7 +53,10 @@ export function residentBackend(options: BackendOptions): Backend {
 
 const operations = { chat: 'chat', completions: 'text_completion', embeddings: 'embeddings' } as const;
 
-/** Follows one request from its beginning to its last event. @param asked.left aborted when nobody wants the answer */
+/**
+ * Begins a request and traces it to its last event.
+ * @param params.left aborted when the caller no longer wants the answer
+ */
 function enter(
   { watch, stopping, onFault }: BackendOptions,
   asked: {
@@ -70,7 +73,7 @@ function enter(
   const over = Promise.withResolvers<void>();
   const signal = AbortSignal.any([left, stopping]);
 
-  /** @param sent the status, where a part of a stream was given before it broke */
+  /** @param sentStatus the status, where part of a stream was sent before the failure */
   const end = (broken: unknown, sent?: number): void => {
     const cause = broken !== undefined && left.aborted ? new ClientGone() : broken;
     work.end(cause === undefined ? { outcome: 'ok', status: 200 } : endingOf(cause, work.facts, sent));
@@ -86,13 +89,13 @@ function enter(
     );
   };
   async function* follow(events: AnswerBatches): AnswerBatches {
-    // Left in the middle, unless it comes to its end.
+    // Counts as abandoned unless it completes.
     let broken: unknown = new ClientGone();
     let sent: number | undefined;
     try {
       yield [];
       for await (const batch of events) {
-        // What breaks an answer in one piece is its status.
+        // A failure of a buffered answer determines its status.
         if (stream) sent = 200;
         yield batch;
       }
@@ -115,10 +118,12 @@ function enter(
         throw shown(error);
       }
     },
-    /** The request ends with the events, or where nobody wants them any more, be they asked for or not. */
+    /**
+     * Traces the events. The request ends with them, or when the caller leaves, whether or not the events are read.
+     */
     async watched(events: AnswerBatches): Promise<AnswerBatches> {
       const watched = follow(events);
-      // A generator that did not begin runs none of its code when it is left.
+      // The generator must have started, otherwise `return` runs none of its code.
       await watched.next();
       const leave = () => void watched.return().catch(() => undefined);
       if (left.aborted) leave();

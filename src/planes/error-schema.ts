@@ -11,9 +11,9 @@ export const openaiRefusal = (description: string) => ({
   description,
   content: { 'application/json': openaiError },
 });
-/** Of every route of OpenAI's that asks the resident model. */
+/** Error responses of every OpenAI route that uses the resident model. */
 export const openaiRefusals = {
   404: openaiRefusal('No such model.'),
-  429: openaiRefusal('The queue is full; `Retry-After` tells when to come back.'),
-  503: openaiRefusal('No resident model, or it is loading, or the GPU was lost.'),
+  429: openaiRefusal('The queue is full; `Retry-After` says when to retry.'),
+  503: openaiRefusal('No model is resident, the model is loading, or the GPU was lost.'),
 };

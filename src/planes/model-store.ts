@@ -1,44 +1,47 @@
-/** A model that the host could serve: pulled, created, copied, or the embedded one. */
+/** A model that the host can serve: pulled, created, copied, or embedded in the build. */
 export interface StoredModel {
-  /** What lists call it. */
+  /** Name in model lists. */
   readonly name: string;
-  /** Where it lies: what the engine loads. */
+  /** Location that the engine loads from. */
   readonly location: string;
 }
 
-/** What is stored of a model beside its weights: defaults of requests, by `POST /api/create`. */
+/** Request defaults stored with a model by `POST /api/create`. */
 export interface ModelDefaults {
   readonly system?: string | undefined;
-  /** By the names of Ollama's options. */
+  /** Keyed by Ollama's option names. */
   readonly parameters?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A model as a list shows it. */
+/** A model in a model list. */
 export interface ModelRow extends StoredModel {
   readonly sizeBytes: number;
   readonly modifiedAt: Date;
-  /** 64 hex digits. Of the weights where they were read through, else of the files' names, sizes and times. */
+  /**
+   * 64 hex digits: the digest of the weights where they were read completely, else of the names, sizes and times of the
+   * files.
+   */
   readonly digest: string;
   /** `gguf`, `safetensors` or `mlc`. */
   readonly format: string;
   readonly architecture: string;
   readonly parameters: number;
   readonly quantization: string;
-  /** Why it could not be served, in words. */
+  /** Why the model cannot be served, as a sentence. */
   readonly problem: string | undefined;
 }
 
-/** A model with all that its header tells. */
+/** A model with the contents of its header. */
 export interface ModelCard extends ModelRow {
-  /** Null in place of long lists, unless the whole header was asked for. */
+  /** Long lists are null unless the whole header was requested. */
   readonly metadata: ReadonlyMap<string, unknown>;
-  /** It fills in the middle of a text. */
+  /** Whether the model supports fill-in-the-middle. */
   readonly insert: boolean;
   readonly kind: 'generate' | 'embed';
   readonly defaults: ModelDefaults;
 }
 
-/** Bytes of a download; `file` is the one under way. */
+/** Progress of a download, in bytes; `file` is the current file. */
 export interface PullProgress {
   readonly file: string;
   readonly digest: string;
@@ -46,35 +49,35 @@ export interface PullProgress {
   readonly total: number;
 }
 
-/** Whoever waits for a download. */
+/** Receives the progress of a download. */
 export interface PullListener {
   readonly onProgress: (progress: PullProgress) => void;
-  /** What a person who waits should know: a hub that sends nothing, another attempt. */
+  /** Called with messages for the user, such as a stalled hub or another attempt. */
   readonly onNotice: (message: string) => void;
 }
 
-/** What a new model is made of. */
+/** Source and defaults of a new model. */
 export interface NewModel extends ModelDefaults {
-  /** A stored model, or files by the digests of uploads. */
+  /** A stored model, or uploaded files by their digests. */
   readonly source: StoredModel | ReadonlyMap<string, string>;
 }
 
-/** The models of the data directory. Refusals are `HttpError`s. */
+/** Models in the data directory. Refusals are `HttpError`s. */
 export interface ModelStore {
   list(): Promise<ModelRow[]>;
-  /** Undefined where there is none; a `HttpError` where several are called so. */
+  /** Undefined where no model has the name. @throws HttpError where several models have it */
   find(name: string): Promise<StoredModel | undefined>;
-  /** Whether a model's weights are those at this place, under another name. */
+  /** Whether the weights of a model are the ones at a location, under another name. */
   isSame(model: StoredModel, location: string): Promise<boolean>;
-  /** @param whole with every list of the header */
+  /** @param includeLists include every list of the header */
   card(model: StoredModel, whole?: boolean): Promise<ModelCard>;
   defaults(model: StoredModel): Promise<ModelDefaults>;
-  /** Downloads a model, or goes on with it; whoever asks for the same at the same time shares the download. */
+  /** Downloads a model or resumes its download. Concurrent calls for the same model share one download. */
   pull(reference: string, listener: PullListener, signal: AbortSignal): Promise<StoredModel>;
   remove(model: StoredModel): Promise<void>;
   copy(model: StoredModel, name: string): Promise<void>;
   create(name: string, made: NewModel): Promise<void>;
-  /** Uploads, by `sha256:<hex>`, to create models from. */
+  /** Uploaded files for creating models, keyed by `sha256:<hex>`. */
   hasBlob(digest: string): Promise<boolean>;
   putBlob(digest: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
 }

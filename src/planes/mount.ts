@@ -22,21 +22,21 @@ import type { RecorderService } from '../recorder/services.ts';
 export interface HostFacts {
   readonly resident: Resident;
   readonly store: ModelStore;
-  /** One of those who watch the app. */
+  /** Counters of served completions; one of the trace sinks. */
   readonly served: Served;
   readonly version: string;
-  /** What else `/metrics` tells. */
+  /** Further metrics of `/metrics`. */
   readonly metrics?: MetricsOptions['watched'];
   readonly recorder?: RecorderService;
   readonly observe?: Observe;
   readonly endpointId: string;
-  /** Undefined: a host that only answers. */
-  /** Whether the gateway stands beside the planes. */
+  /** Whether the host serves the gateway too. */
   readonly gateway?: boolean;
+  /** Undefined where the host runs no agents. */
   readonly agent?: { readonly host: AgentHost; readonly facts: HostAgentFacts };
 }
 
-/** What the host says that it can do. */
+/** Capabilities that the host reports. */
 const namesOf = ({ agent, gateway, observe, recorder }: HostFacts): string[] => [
   'host',
   'v1',
@@ -57,7 +57,7 @@ export function hostPlanes(facts: HostFacts): Plane[] {
   const planes = [
     healthPlane(resident, names),
     hostPlane({ resident, served, version, endpointId, capabilities: names, agent: agent?.facts }),
-    // Before the plane of all of `/v1`: its envelope is the first that fits.
+    // Must precede the `/v1` plane, because the first matching prefix determines the error envelope.
     messagesPlane(resident),
     llamaCppPlane({ resident, store, version, planes: names }),
     v1Plane(resident, store),
@@ -70,7 +70,7 @@ export function hostPlanes(facts: HostFacts): Plane[] {
   return [...planes, docsPlane(planes, version)];
 }
 
-/** What the control socket serves: the operator's view, no completions. */
+/** Planes of the control socket: the operator's view, without completions. */
 export function controlPlanes(facts: HostFacts): Plane[] {
   const { resident, served, version, endpointId, agent, metrics, recorder } = facts;
   const capabilities = namesOf(facts);

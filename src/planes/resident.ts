@@ -9,59 +9,59 @@ import { modelNotFound, requireKind } from './turn/identity.ts';
 import { Turnstile, type Visit } from './turnstile.ts';
 import { plainReason } from '../words/plain-reason.ts';
 
-/** The lab over the resident model; undefined as long as it is not ready. */
+/** Returns the lab of the resident model; undefined until it is ready. */
 export type LabSource = () => Lab | undefined;
 
 type State =
-  /** `why`: where the last one could not be loaded. */
+  /** `reason`: why the last model could not be loaded. */
   | { readonly kind: 'none'; readonly why?: string }
-  /** `first`: of the host; later ones take the place of another. */
+  /** `isFirst`: the first model of the host; later ones replace another model. */
   | { readonly kind: 'loading'; readonly first: boolean }
   | ({ readonly kind: 'ready' } & ReadyModel);
 
-/** A model as it was loaded. */
+/** A loaded model with its lab and grammars. */
 export interface LoadedModel {
   readonly engine: Engine;
-  /** Asked at every request, so that it may be made late or replaced. */
+  /** Called for every request, so that the lab may be created late or replaced. */
   readonly lab?: LabSource;
   readonly grammars?: Grammars;
 }
 
-/** A loaded model and what belongs to it. */
+/** The resident model and its resources. */
 export interface ReadyModel {
   readonly engine: Engine;
-  /** Undefined where the host constrains no answers. */
+  /** Undefined where the host does not support constrained output. */
   readonly grammars: Grammars | undefined;
   readonly lab: LabSource | undefined;
   readonly loadedAt: Date;
-  /** Where it lies; its id where nobody said. */
+  /** Location of the model; its id where no location is known. */
   readonly location: string;
 }
 
-/** What a name stands for. */
+/** The model that a name resolves to. */
 interface Named {
   readonly location: string;
-  /** Undefined for the id of a model that is resident, or was. */
+  /** Undefined where the name is the id of a model that is or was resident. */
   readonly stored: StoredModel | undefined;
 }
 
-/** A model that was resident, or is. */
+/** A model that is or was resident. */
 type KnownModel = Pick<ReadyModel, 'location' | 'loadedAt'> & { readonly model: ModelInfo };
 
-/** A request that wants a model. */
+/** A request for a model lease. */
 export interface Visitor extends Visit {
-  /** The model's names are noted on it. */
+  /** Span of the request; the requested and the resident model are recorded on it. */
   readonly work?: Work<'completion'>;
 }
 
-/** Models beside the resident one. */
+/** Access to models other than the resident one. */
 export interface OtherModels {
   readonly find: (name: string) => Promise<StoredModel | undefined>;
-  /** Whether its weights are those at this place, under another name. */
+  /** Whether the model's weights are the ones at a location, under another name. */
   readonly isSame: (model: StoredModel, location: string) => Promise<boolean>;
-  /** Why a model could not be loaded, and what it is for, as far as its header tells. */
+  /** Reads from a model's header why it cannot be loaded and what kind it is. */
   readonly look: (model: StoredModel) => Promise<Pick<ModelCard, 'problem' | 'kind'>>;
-  /** Closes the model that is loaded and loads this one. Undefined where requests may not change the model. */
+  /** Closes the resident model and loads this one. Undefined where requests may not change the model. */
   readonly load: ((location: string) => Promise<LoadedModel>) | undefined;
 }
 
@@ -72,11 +72,11 @@ const noOthers: OtherModels = {
   load: undefined,
 };
 
-/** The one resident model as the planes see it: absent, on its way, or there. */
+/** The resident model of the host: none, loading or ready. */
 export class Resident {
   #state: State;
   readonly #others: OtherModels;
-  /** Models that were resident, by their ids. */
+  /** Models that are or were resident, by id. */
   readonly #known = new Map<string, KnownModel>();
   #last: string | undefined;
   readonly #turnstile = new Turnstile<ReadyModel>({
@@ -100,7 +100,7 @@ export class Resident {
     return this.#state.kind === 'ready' ? this.#state.engine : undefined;
   }
 
-  /** Whether requests that name another stored model get it. */
+  /** Whether a request that names another stored model causes a swap. */
   get swaps(): boolean {
     return this.#others.load !== undefined;
   }
@@ -116,10 +116,10 @@ export class Resident {
   }
 
   /**
-   * The model that a request asks for, for as long as the request lasts: the resident one, by its id or the name it is
-   * stored under; or another stored one, which is loaded in its place where the host may do so.
-   * @param asked absent: whichever is resident
-   * @param kind what it is asked for, where that matters; a model of the other kind is refused and not loaded for it
+   * Leases the requested model for the duration of a request: the resident one, by its id or stored name, or another
+   * stored one, which replaces it where the host may swap.
+   * @param requestedModel absent: the resident model, whichever it is
+   * @param kind the kind the request needs, where it matters; a model of the other kind is refused without loading it
    */
   async use(
     asked: string | null | undefined,
@@ -135,16 +135,16 @@ export class Resident {
 
   async #enter(asked: string | undefined, visit: Visit, kind?: ModelInfo['kind']): Promise<ReadyModel> {
     const named = asked === undefined ? undefined : await this.named(asked);
-    // A host that keeps its model, or has none yet.
+    // The host does not swap, or has no model yet.
     if (!this.swaps || (this.#state.kind === 'loading' && this.#state.first)) return this.require();
     if (asked !== undefined && named) await this.#requireUseful(asked, named, kind);
     return await this.#turnstile.enter(named?.location, visit);
   }
 
   /**
-   * What a name stands for: the resident model, by its id or the name it is stored under, with Ollama's tag or without;
-   * where requests may change it, also another stored one, or one that was resident before.
-   * @throws HttpError where it is none of these
+   * Resolves a model name: the resident model, by its id or stored name, with or without Ollama's tag; where requests
+   * may swap, also another stored model or one that was resident before.
+   * @throws HttpError where no model has the name
    */
   async named(asked: string): Promise<Named> {
     if (!this.swaps || (this.#state.kind === 'loading' && this.#state.first)) this.require();
@@ -161,12 +161,12 @@ export class Resident {
     return { location, stored };
   }
 
-  /** What is known of a model that was resident, or is, by where it lies. */
+  /** The model that is or was resident at a location. */
   knownAt(location: string): KnownModel | undefined {
     return [...this.#known.values()].find((known) => known.location === location);
   }
 
-  /** Before a model that works is closed for another one. */
+  /** Refuses a model that cannot serve the request before the resident one is closed for it. */
   async #requireUseful(
     asked: string,
     { location, stored }: Named,
@@ -183,12 +183,12 @@ export class Resident {
       requireKind({ id: plainName(asked), kind: seen.kind }, kind, 'stored');
   }
 
-  /** Keeps the model that is resident for as long as a request lasts that asks for none. */
+  /** Pins the resident model for the duration of a request that does not lease it. */
   hold(visit: Visit): void {
     if (this.#state.kind === 'ready') this.#turnstile.hold(visit);
   }
 
-  /** Loads another model; where that fails, the one that was there. */
+  /** Loads another model. On failure, reloads the previous one. */
   async #change(location: string): Promise<void> {
     const { load } = this.#others;
     if (!load) throw new Error('this host keeps its model');
@@ -216,7 +216,7 @@ export class Resident {
       const { engine, ...more } = await load(before);
       this.ready(engine, { ...more, location: before });
     } catch (error) {
-      this.#state = { kind: 'none', why: `${why}; and what was resident before: ${plainReason(error)}` };
+      this.#state = { kind: 'none', why: `${why}; and the previous model failed too: ${plainReason(error)}` };
     }
   }
 
@@ -234,14 +234,14 @@ export class Resident {
     return new HttpError(503, 'no_resident_model', message, { headers: { 'x-should-retry': 'false' } });
   }
 
-  /** The engine, or a 503 that says why there is none. */
+  /** The resident model. @throws HttpError 503 that states why there is none */
   require(): ReadyModel {
     if (this.#state.kind === 'ready') return this.#state;
     if (this.#state.kind === 'loading') throw loading();
     throw this.#absence();
   }
 
-  /** The lab, or a 503 that says why there is none. */
+  /** The lab. @throws HttpError 503 that states why there is none */
   requireLab(): Lab {
     const { lab } = this.require();
     if (lab === undefined)
@@ -257,7 +257,7 @@ export class Resident {
 export const loading = (): HttpError =>
   new HttpError(503, 'model_loading', 'Loading model', { headers: { 'retry-after': '1' } });
 
-/** Ollama's clients name the default tag, which means nothing here. */
+/** Removes Ollama's default tag, which has no meaning here. */
 export const plainName = (asked: string): string => asked.replace(/:latest$/, '');
 
 const notResident = (asked: string, resident: string): HttpError =>
@@ -275,7 +275,10 @@ const loadFailed = (asked: string, why: string): HttpError =>
     headers: { 'x-should-retry': 'false' },
   });
 
-/** A refusal of the engine, of a conversation or of a grammar as an answer; anything else passes through. */
+/**
+ * Converts errors of the engine, the chat templates and the grammars to `HttpError`s; returns any other error
+ * unchanged.
+ */
 export function toHttpError(error: unknown): unknown {
   if (error instanceof ChatError) return new HttpError(400, error.code, error.message, { param: 'messages' });
   if (error instanceof GrammarError) {
@@ -284,7 +287,7 @@ export function toHttpError(error: unknown): unknown {
   }
   if (!(error instanceof EngineError)) return error;
   const { code, message, cause } = error;
-  // What was asked for turned out to be too much in the middle of the answer.
+  // The grammar exceeded a limit while the answer was generated.
   if (cause instanceof GrammarError) return toHttpError(cause);
   switch (code) {
     case 'queue_full':
@@ -295,7 +298,7 @@ export function toHttpError(error: unknown): unknown {
     case 'device_lost':
     case 'shutting_down':
       return new HttpError(503, code, message, { headers: { 'retry-after': '1' } });
-    // Without a cause nothing broke: the grammar asks for what this model's tokens cannot write.
+    // Without a cause this is not a fault: the grammar requires text that the model's tokens cannot write.
     case 'constraint_failed':
       return new HttpError(cause === undefined ? 400 : 500, code, message);
     case 'broken_model':

@@ -2,12 +2,12 @@ import type { PeerScope } from '../agent/shapes/peer-scope.ts';
 import type { Route } from '../http/route.ts';
 
 /**
- * What a peer's token must have for a route: one of these scopes; `none`, any token; `all`, a token that was minted without
- * a scope, which may do everything that a peer may.
+ * Scopes that a route requires from a peer's token: any one of the listed scopes; `none`: any token; `all`: a token
+ * without a scope, which is unrestricted.
  */
 export type Needed = readonly PeerScope[] | 'none' | 'all';
 
-/** By the route's method, unless its `operationId` is among `routes`. What is absent is `all`. */
+/** Scopes by the route's method, unless `routes` has its `operationId`. An absent member means `all`. */
 interface PlaneScopes {
   readonly reads?: Needed;
   readonly writes?: Needed;
@@ -17,7 +17,7 @@ interface PlaneScopes {
 const models = ['read', 'infer'] as const;
 const looks = ['read', 'agent', 'approve'] as const;
 
-/** By the plane's name. Whatever is not here is closed to every token with a scope. */
+/** Scopes by plane name. Planes and routes that are absent refuse every token with a scope. */
 const planes: Readonly<Record<string, PlaneScopes>> = {
   health: { reads: 'none' },
   docs: { reads: 'none' },
@@ -48,7 +48,7 @@ const planes: Readonly<Record<string, PlaneScopes>> = {
       approvePendingChange: ['approve'],
       discardPendingChange: ['approve'],
       lintWorkflow: looks,
-      // Definitions say what agents may do without asking anybody: whoever writes them approves it.
+      // Definitions determine what agents may do without approval, so writing them requires the approve scope.
       createAgent: ['approve'],
       putAgent: ['approve'],
       deleteAgent: ['approve'],
@@ -58,16 +58,16 @@ const planes: Readonly<Record<string, PlaneScopes>> = {
       forkWorkflow: ['approve'],
     },
   },
-  // Queries are POSTs and change nothing. What a peer may read of transcripts its grants say.
+  // Queries are POST requests but change nothing. Grants limit which transcripts a peer may read.
   observe: { reads: ['read'], writes: ['read'] },
-  // A write token and its grant are what ingest asks for.
+  // Ingest is authorized by a write token and its grant.
   recorder: {
     reads: ['read'],
     routes: { ingestEvents: 'none', listGrants: 'all', reviewRecorder: 'all' },
   },
 };
 
-/** Scope that all requests under `/gateway` need, besides a key of the gateway. */
+/** Scope that all requests under `/gateway` require, in addition to a gateway key. */
 export const gatewayScopes: Needed = ['infer'];
 
 export function neededScopes(plane: string, { method, operationId }: Route): Needed {

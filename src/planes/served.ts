@@ -1,6 +1,9 @@
 import type { CompletionFacts, Sink, Work } from '../watch/index.ts';
 
-/** Counters since start-up. A streamed completion counts as served but contributes no tokens: no zeros are invented. */
+/**
+ * Counters since startup. Streamed completions are counted as served but contribute no tokens; unknown counts are not
+ * added as zeros.
+ */
 export class Served implements Sink {
   readonly since = new Date();
   completions = 0;
@@ -11,7 +14,7 @@ export class Served implements Sink {
   ended({ kind, ending, facts }: Work): void {
     if (kind !== 'completion' || ending?.outcome !== 'ok') return;
     const { finish, stream, promptTokens, completionTokens } = facts as CompletionFacts;
-    // Embeddings have none, nor has a request that only loads a model.
+    // Embeddings and requests that only load a model have no finish reason.
     if (finish === undefined) return;
     this.completions++;
     if (stream) return;

@@ -1,33 +1,33 @@
 import { unlessAborted } from '../util/abort.ts';
 import { HttpError } from '../http/error.ts';
 
-/** Requests that may wait for another model to be loaded. */
+/** Limit of requests that wait for another model. */
 const mostWaiting = 256;
-/** A drain goes on without readers that have stopped reading once the engine has had nothing to do for so long. */
+/** A drain no longer waits for stalled readers once the engine has been idle for this long. */
 const idleMs = 5000;
 
-/** The end of a request, as far as it matters who is served. */
+/** Lifetime of a model lease. */
 export interface Visit {
-  /** Ends with the client or the host. */
+  /** Aborted when the client disconnects or the host stops. */
   readonly signal: AbortSignal;
-  /** The answer is out, or nobody reads it any more. */
+  /** Resolves when the response was sent or the client stopped reading; releases the lease. */
   readonly over: Promise<void>;
 }
 
-/** What the turnstile stands before. `Model` is what a visitor gets. */
+/** The slot of the resident model. `Model` is the type that leases return. */
 interface Hall<Model> {
-  /** The model that is there, with what it is known by; undefined where there is none. */
+  /** The resident model and its location; undefined where there is none. */
   readonly current: () => { readonly location: string; readonly model: Model } | undefined;
-  /** Puts another model there; what is there afterwards `current` tells, also where it fails. */
+  /** Loads another model. Afterwards `current` returns the resident model, also after a failure. */
   readonly change: (location: string) => Promise<void>;
-  /** Whether the model that is there has nothing to do. */
+  /** Whether the resident model has no work. */
   readonly idle: () => boolean;
-  /** What a visitor is told who finds no model. */
+  /** Returns the error for a request when no model is resident. */
   readonly empty: () => unknown;
 }
 
 interface Waiting<Model> {
-  /** The model that it wants; undefined: any. */
+  /** Location of the requested model; undefined: any model. */
   readonly wanted: string | undefined;
   readonly visit: Visit;
   readonly admit: (model: Model) => void;
@@ -35,9 +35,10 @@ interface Waiting<Model> {
 }
 
 /**
- * Lets requests to the one resident model, and changes it when nobody uses it any more. First come, first served: who
- * wants another model waits until all before it are done, and who comes later waits behind it. When a model comes, all
- * who wait for it then are let in, so that mixed requests change it as seldom as fairness allows.
+ * Grants requests access to the one resident model and swaps the model when it is unused. Requests are served in order
+ * of arrival: a request for another model waits until all earlier requests are done, and later requests wait behind it.
+ * When a model is loaded, all requests that wait for it at that time are admitted, so mixed requests cause as few swaps
+ * as fairness allows.
  */
 export class Turnstile<Model> {
   readonly #hall: Hall<Model>;
@@ -51,7 +52,7 @@ export class Turnstile<Model> {
     this.#hall = hall;
   }
 
-  /** The model, once it is this request's turn. */
+  /** Resolves with the model when it is this request's turn. */
   async enter(wanted: string | undefined, visit: Visit): Promise<Model> {
     visit.signal.throwIfAborted();
     const now = this.#waiting.length === 0 && !this.#changing ? this.#hall.current() : undefined;
@@ -60,7 +61,7 @@ export class Turnstile<Model> {
       return now.model;
     }
     if (this.#waiting.length >= mostWaiting) {
-      const message = `${mostWaiting} requests wait for another model to be loaded; come back later.`;
+      const message = `${mostWaiting} requests wait for another model to be loaded; try again later.`;
       throw new HttpError(429, 'queue_full', message, { headers: { 'retry-after': '1' } });
     }
     const { promise, resolve, reject } = Promise.withResolvers<Model>();
@@ -77,7 +78,7 @@ export class Turnstile<Model> {
     }
   }
 
-  /** Counts a request that is inside already, and does more there than `idle` can tell. */
+  /** Pins the model for an admitted request whose work `isIdle` does not cover. */
   hold({ over }: Visit): void {
     this.#held += 1;
     void over.finally(() => {
@@ -141,7 +142,7 @@ export class Turnstile<Model> {
     this.#advance();
   }
 
-  /** Who reads no more and does not go away either must not hold up the others for ever. */
+  /** A client that neither reads nor disconnects must not block a swap forever. */
   #watchReaders(): void {
     if (this.#watch) return;
     let idleSince: number | undefined;

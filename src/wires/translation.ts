@@ -16,11 +16,11 @@ const upstreams: Readonly<Record<WireKind, UpstreamWire>> = {
   'openai-responses': openaiResponses,
   'anthropic-messages': anthropicMessages,
   google,
-  // Our own host speaks OpenAI's chat wire.
+  // Other hosts of this project speak OpenAI's chat wire.
   lathe: openaiChat,
 };
 
-/** Where both speak the same, all passes as it came. */
+/** Pairs of equal wires, where requests and answers pass through unchanged. */
 const same: Readonly<Partial<Record<`${ClientWireName} ${WireKind}`, Translation>>> = {
   'chat openai-chat': chatSame,
   'chat lathe': chatSame,
@@ -32,7 +32,10 @@ const same: Readonly<Partial<Record<`${ClientWireName} ${WireKind}`, Translation
 
 const made = new Map<string, Translation>();
 
-/** The way from a wire of callers to one of providers and back. @throws WireError 400 where there is none */
+/**
+ * Returns the translation between a client wire and a provider wire.
+ * @throws WireError 400 where there is none
+ */
 export function translationOf(client: ClientWire, provider: WireKind): Translation {
   const pair = `${client.name} ${provider}` as const;
   const known = same[pair] ?? made.get(pair);

@@ -109,7 +109,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     const { page, faults, close } = await browser.page({ url: `${at}/console/lab?tint=kernel` });
     await page.getByLabel('Bearer token').fill('wrong');
     await page.getByRole('button', { name: 'Open' }).click();
-    await page.getByText('This is not the token of this host.').waitFor();
+    await page.getByText('The token is wrong.').waitFor();
     await page.getByLabel('Bearer token').fill(secret);
     await page.getByRole('button', { name: 'Open' }).click();
     await page.getByRole('heading', { level: 1, name: /lab/i }).waitFor();

@@ -1,9 +1,14 @@
-/** Routes of the public wires that are not there say so; the parameter of another route does not take their paths. */
+/**
+ * Routes of public APIs that are not served answer so, even where the parameter of another route would match their
+ * path.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { gatewayWorld } from '../support/gateway/world.ts';
 import { serveScripted } from '../support/serve.ts';
 
-/** What OpenAI, Anthropic, Ollama and llama.cpp have where a host or a gateway may have a parameter. */
+/**
+ * Routes of OpenAI, Anthropic, Ollama and llama.cpp in positions where a host or a gateway may have a parameter.
+ */
 const publicRoutes = `
 POST /v1/responses
 POST /v1/responses/compact
@@ -79,7 +84,7 @@ describe.each(['host', 'gateway'] as const)('at the %s', (which) => {
   });
 });
 
-test('the reason stands beside it where a parameter would have taken it', async () => {
+test('the 404 states the reason where a parameter would have matched', async () => {
   for (const path of [
     '/v1/responses/compact',
     '/v1/responses/input_tokens',

@@ -20,7 +20,7 @@ interface Target {
   readonly members: readonly string[];
 }
 
-/** Every route with a JSON body; parameters of the path are filled with something. */
+/** Every route with a JSON body, with placeholder path parameters. */
 const targets = (): Target[] =>
   host.planes.flatMap((plane) =>
     plane.routes.flatMap((route) => {
@@ -35,7 +35,7 @@ const targets = (): Target[] =>
 
 const deep = (open: string, close: string, levels: number) => open.repeat(levels) + close.repeat(levels);
 
-/** Bodies that no route can take. */
+/** Bodies that every route refuses. */
 const broken: readonly (readonly [name: string, body: string | Uint8Array<ArrayBuffer>, status?: number])[] =
   [
     ['nothing but brackets', '['.repeat(1_000_000)],
@@ -81,7 +81,7 @@ const hostile: readonly (readonly [name: string, value: string])[] = [
   ['a text for expressions', `"${'a'.repeat(50_000)}!"`],
 ];
 
-/** What most routes are content with. */
+/** A body that most routes accept. */
 const good: Readonly<Record<string, unknown>> = {
   prompt: 'a',
   input: 'a',
@@ -94,7 +94,7 @@ const good: Readonly<Record<string, unknown>> = {
   stream: false,
 };
 
-/** A good body but for one member. */
+/** A valid body except for one member. */
 function bodyOf({ members }: Target, name: string, value: string): string {
   const others = members.filter((member) => member !== name && Object.hasOwn(good, member));
   const written = others.map((member) => `${JSON.stringify(member)}:${JSON.stringify(good[member])}`);
@@ -116,7 +116,7 @@ async function send(
   return await ask().catch(ask);
 }
 
-/** Others are served while the request is worked on. */
+/** Asserts that other requests are served while the request is processed. */
 async function whileHealthy<Value>(work: Promise<Value>): Promise<Value> {
   let over = false;
   const watched = work.finally(() => {
@@ -141,7 +141,7 @@ async function expectRefusal({ plane, path }: Target, response: Response, status
   expect(JSON.stringify(answer).length).toBeLessThan(20_000);
 }
 
-/** What a route may say before it looks at the body: not now, not with this model. */
+/** Statuses that a route may answer before it reads the body. */
 const beforeTheBody = [501, 503];
 
 describe('every route with a body', () => {
@@ -185,7 +185,7 @@ describe('every route with a body', () => {
     expect(host.faults).toEqual([]);
   });
 
-  test('the last of members with one name counts, and unknown ones do not', async () => {
+  test('the last of several members with one name counts, and unknown ones are ignored', async () => {
     for (const target of targets()) {
       const [name = 'a'] = target.members;
       const unknown = Array.from({ length: 20_000 }, (_, at) => `"unknown${at}":[[1]]`).join(',');
@@ -226,7 +226,7 @@ describe('every route with a body', () => {
     await expectRefusal(target, response, [413]);
   });
 
-  test('refuses what is no JSON by its type, and what is encoded', async () => {
+  test('refuses other content types and encoded bodies', async () => {
     for (const target of targets()) {
       const types = ['image/png', 'multipart/form-data; boundary=x', 'application/jsonx', 'x'.repeat(5000)];
       for (const type of types)
@@ -241,7 +241,7 @@ describe('every route with a body', () => {
     }
   });
 
-  test('a page of another origin gets no route to do anything', async () => {
+  test('no route serves a page of another origin', async () => {
     const before = host.engine.requests.length;
     for (const target of targets()) {
       for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {
@@ -254,7 +254,7 @@ describe('every route with a body', () => {
   });
 });
 
-/** The status of the answer to these bytes, whatever becomes of the connection. */
+/** Sends bytes and returns the status of the response, whatever happens to the connection. */
 const rawStatus = (port: number, bytes: string): Promise<number> =>
   new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
@@ -267,7 +267,7 @@ const rawStatus = (port: number, bytes: string): Promise<number> =>
   });
 
 describe('connections', () => {
-  test('hundreds that never finish their request leave room for others', async () => {
+  test('hundreds of unfinished requests do not block others', async () => {
     const sockets = Array.from({ length: 400 }, (_, at) => {
       const socket = connect(host.port, '127.0.0.1');
       socket.on('error', () => undefined);
@@ -286,7 +286,7 @@ describe('connections', () => {
     expect(host.faults).toEqual([]);
   });
 
-  test('one that is cut in the middle of its body is no fault', async () => {
+  test('one that is cut in the middle of its body is not logged as a fault', async () => {
     for (const target of targets()) {
       const socket = connect(host.port, '127.0.0.1');
       await new Promise<void>((resolve) => {

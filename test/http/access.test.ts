@@ -14,7 +14,7 @@ import { defineRoute, type Plane } from '../../src/http/route.ts';
 import { secretHash } from '../../src/signing/secret.ts';
 import { freshDataDir, type HostProcess, startScriptedHost } from '../support/host.ts';
 
-/** An address of this machine that is not loopback; in a box without a network there is none. */
+/** A non-loopback address of this machine; a sandbox without network has none. */
 const outside = Object.values(networkInterfaces())
   .flatMap((many) => many ?? [])
   .find(({ internal, family }) => !internal && family === 'IPv4')?.address;
@@ -40,7 +40,7 @@ describe('the product, listening beyond loopback', () => {
       expect(statSync(join(dataDir, name)).mode & 0o777).toBe(0o600);
   });
 
-  test('no route that the document describes answers without the bearer, but the two doors', async () => {
+  test('no documented route answers without the bearer token, except the two liveness routes', async () => {
     const { paths } = (await (await fetch(`${url}/openapi.json`, { headers: authorized() })).json()) as {
       paths: Record<string, Record<string, unknown>>;
     };
@@ -69,7 +69,7 @@ describe('the product, listening beyond loopback', () => {
     );
   });
 
-  test('nor does anything else, and nothing tells what is there', async () => {
+  test('nothing else answers either, and no response discloses what exists', async () => {
     const missing = await (await fetch(`${url}/host/v1/info`)).text();
     for (const path of [
       '/host/v1/nothing',
@@ -87,11 +87,11 @@ describe('the product, listening beyond loopback', () => {
     expect((await fetch(`${url}/host/v1/info`, { method: 'PUT', headers: authorized() })).status).toBe(405);
   });
 
-  test('with the bearer everything is as on loopback; whatever else is not it', async () => {
+  test('with the bearer token everything is as on loopback; other credentials are refused', async () => {
     const info = (headers: Record<string, string>) => fetch(`${url}/host/v1/info`, { headers });
     expect((await info(authorized())).status).toBe(200);
     expect((await info({ authorization: `bearer  ${bearer} ` })).status).toBe(200);
-    // Where clients of Anthropic put their key.
+    // Anthropic's clients send their key here.
     expect((await info({ 'x-api-key': bearer })).status).toBe(200);
     expect((await info({ 'x-api-key': bearer, authorization: 'Bearer other' })).status).toBe(200);
     const refused = [
@@ -121,7 +121,7 @@ describe('the product, listening beyond loopback', () => {
     expect((await fetch(`${url}/host/v1/info?access_token=${bearer}`)).status).toBe(401);
   });
 
-  test('every wire refuses in its own words', async () => {
+  test('every wire refuses in its own format', async () => {
     const shapes = {
       '/v1/models': { error: { type: 'invalid_request_error', code: 'unauthorized', param: null } },
       '/v1/messages': { type: 'error', error: { type: 'authentication_error' } },
@@ -136,7 +136,7 @@ describe('the product, listening beyond loopback', () => {
   });
 
   test('the body of a refused request is not read', async () => {
-    // It never comes: who waits for it never answers.
+    // The body never arrives: a host that waited for it would never answer.
     const status = await new Promise<number>((resolve, reject) => {
       const call = request(
         `${url}/v1/chat/completions`,
@@ -152,7 +152,7 @@ describe('the product, listening beyond loopback', () => {
     expect(status).toBe(401);
   });
 
-  test("a wrong operator's credential is refused wherever it is sent, with the bearer too; absent is absent", async () => {
+  test('a wrong operator credential is refused everywhere, even with the bearer token; an absent one is not', async () => {
     for (const [method, path] of [
       ['GET', '/health'],
       ['GET', '/host/v1/health'],
@@ -183,7 +183,7 @@ describe('the product, listening beyond loopback', () => {
     expect((await fetch(`${url}/v1/models`, { headers: right })).status).toBe(200);
   });
 
-  test('the doors tell the model and the planes, behind the guard of the Host header', async () => {
+  test('the liveness routes disclose the model and the planes, behind the Host-header guard', async () => {
     const health = (await (await fetch(`${url}/health`)).json()) as object;
     expect(Object.keys(health).sort()).toEqual(['planes', 'status']);
     const model = (await (await fetch(`${url}/host/v1/health`)).json()) as object;
@@ -194,13 +194,13 @@ describe('the product, listening beyond loopback', () => {
       expect([name, await statusAt(url, '/health', { host: name })]).toEqual([name, 200]);
   });
 
-  test('nothing that it printed holds a credential', () => {
+  test('its output contains no credential', () => {
     for (const secret of [bearer, operator])
       expect(host.output.stdout + host.output.stderr).not.toContain(secret);
   });
 });
 
-test('without a token in bearer.token nobody comes in, but the doors are open', async () => {
+test('without a token in bearer.token every request is refused, except on the liveness routes', async () => {
   const { writeFileSync } = await import('node:fs');
   const dataDir = freshDataDir();
   writeFileSync(join(dataDir, 'bearer.token'), '');
@@ -281,7 +281,7 @@ const withOperator = { 'x-svc-operator': operator };
 const ann = { name: 'ann', scope: null };
 
 describe('on loopback', () => {
-  test('an open route is open, and any key means nothing; only the operator is known by name', async () => {
+  test('an open route is open, and keys are ignored; only the operator is identified', async () => {
     const post = await serve('loopback');
     for (const headers of [{}, withBearer, { authorization: 'Bearer any' }])
       expect(await (await post('/one/open', headers)).json()).toEqual({
@@ -291,7 +291,7 @@ describe('on loopback', () => {
     expect(await (await post('/one/open', withOperator)).json()).toEqual({ by: 'operator', local: true });
   });
 
-  test("a wrong operator's credential is refused, also where none is needed", async () => {
+  test('a wrong operator credential is refused, even where none is required', async () => {
     const post = await serve('loopback');
     for (const path of ['/one/open', '/one/bearer', '/one/operator', '/two', '/none'])
       for (const wrong of ['wrong', '', bearer]) {
@@ -304,7 +304,7 @@ describe('on loopback', () => {
     expect((await none('/one/open')).status).toBe(200);
   });
 
-  test('a gated route, or a route of a gated plane, needs the bearer', async () => {
+  test('a gated route, or a route of a gated plane, requires the bearer token', async () => {
     const post = await serve('loopback');
     for (const path of ['/one/bearer', '/two']) {
       for (const headers of [{}, { authorization: 'Bearer wrong' }, { 'x-api-key': bearer }, withOperator]) {
@@ -320,7 +320,7 @@ describe('on loopback', () => {
     expect((await none('/two', withBearer)).status).toBe(401);
   });
 
-  test("an operator's route needs the operator's credential, and nothing else opens it", async () => {
+  test("an operator route requires the operator's credential and accepts nothing else", async () => {
     const post = await serve('loopback', { findPeer: () => Promise.resolve(ann) });
     for (const headers of [
       {},
@@ -340,7 +340,7 @@ describe('on loopback', () => {
     expect((await none('/one/operator', withOperator)).status).toBe(401);
   });
 
-  test('a gate stands before the body', async () => {
+  test('a gate is checked before the body', async () => {
     const post = await serve('loopback');
     expect((await post('/one/bearer', { 'content-type': 'text/plain' })).status).toBe(401);
     expect((await post('/one/bearer', { ...withBearer, 'content-type': 'text/plain' })).status).toBe(415);
@@ -348,7 +348,7 @@ describe('on loopback', () => {
 });
 
 describe('beyond loopback', () => {
-  test('the bearer names who asks; the operator counts from this machine only, and not instead', async () => {
+  test('the bearer token identifies the caller; the operator is only accepted from this machine, in addition to it', async () => {
     const post = await serve('lan');
     expect((await post('/one/open', withOperator)).status).toBe(401);
     expect(await (await post('/one/open', withBearer)).json()).toEqual({ by: 'bearer', local: true });
@@ -359,7 +359,7 @@ describe('beyond loopback', () => {
     expect((await post('/one/operator', both, outside)).status).toBe(401);
   });
 
-  test("a peer's token is as good as the bearer until it is revoked, but never the operator's", async () => {
+  test("a peer's token is accepted like the bearer token until it is revoked, but never as the operator's", async () => {
     const live = new Map([['token-of-ann', ann]]);
     const post = await serve('lan', { findPeer: (token) => Promise.resolve(live.get(token)) });
     const asAnn = { authorization: 'Bearer token-of-ann' };
@@ -372,7 +372,7 @@ describe('beyond loopback', () => {
     expect((await post('/one/open', asAnn)).status).toBe(401);
   });
 
-  test('a route without a needed scope is closed to a token with one; the operator and the bearer have none', async () => {
+  test('a route without declared scopes refuses scoped tokens; the operator and the bearer token have no scope', async () => {
     const scoped = { ...ann, scope: ['read', 'infer', 'agent', 'approve'] as const };
     for (const bind of ['lan', 'loopback'] as const) {
       const post = await serve(bind, { findPeer: () => Promise.resolve(scoped) });
@@ -390,7 +390,7 @@ describe('beyond loopback', () => {
     }
   });
 
-  test('a token that expired is refused as such, and only where a token is needed', async () => {
+  test('an expired token is refused as expired, and only where a token is required', async () => {
     const expired = { ...ann, expired: '2030-01-01T00:00:00.000Z' };
     const post = await serve('lan', { findPeer: () => Promise.resolve(expired) });
     const answer = await post('/one/open', { authorization: 'Bearer token-of-ann' });
@@ -399,7 +399,7 @@ describe('beyond loopback', () => {
       { error: { code: 'peer_token_expired', message: expect.stringContaining('2030-01-01T00:00:00.000Z') } },
     ]);
     expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer error="invalid_token"/);
-    // The one that is not expired counts, wherever it stands.
+    // A valid token is accepted in either header.
     const both = { authorization: 'Bearer token-of-ann', 'x-api-key': bearer };
     expect((await post('/one/open', both)).status).toBe(200);
     const open = await serve('loopback', { findPeer: () => Promise.resolve(expired) });
@@ -407,7 +407,7 @@ describe('beyond loopback', () => {
     expect((await open('/two', { authorization: 'Bearer token-of-ann' })).status).toBe(401);
   });
 
-  test('without a bearer configured not even a peer comes in; with a database that fails neither', async () => {
+  test('without a configured bearer token even peers are refused, and so are they with a failing database', async () => {
     const closed = await serve('lan', { bearerHash: undefined, findPeer: () => Promise.resolve(ann) });
     expect((await closed('/one/open', { authorization: 'Bearer t' })).status).toBe(401);
     const broken = await serve('lan', { findPeer: () => Promise.reject(new Error('secret detail')) });
@@ -418,7 +418,7 @@ describe('beyond loopback', () => {
   });
 });
 
-/** `fetch` sends no Host header of ours. */
+/** `fetch` does not send a custom Host header. */
 function statusAt(url: string, path: string, headers: Record<string, string>): Promise<number> {
   return new Promise((resolve, reject) => {
     const call = request(url + path, { headers }, (answer) => {

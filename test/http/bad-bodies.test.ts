@@ -135,7 +135,7 @@ describe('bad input', () => {
   test.each([
     [{ tool_choice: 'required' }, 'tool_choice', 'defines no tools'],
     [{ tool_choice: { type: 'function', function: { name: 'g' } } }, 'tool_choice', "no tool 'g'"],
-    [{ tools: [tool('f'), tool('f')] }, 'tools.1.function.name', "another tool 'f'"],
+    [{ tools: [tool('f'), tool('f')] }, 'tools.1.function.name', "also named 'f'"],
     [
       { tools: [tool('f')], tool_choice: { type: 'function', function: { name: 'g' } } },
       'tool_choice',
@@ -166,16 +166,20 @@ describe('bad input', () => {
     [
       { response_format: { type: 'json_object' }, grammar: 'root ::= "a"' },
       'grammar',
-      'response_format already says',
+      'response_format already constrains',
     ],
-    [{ guided_regex: 'a', guided_choice: ['a'] }, 'guided_choice', 'guided_regex already says'],
-    [{ structured_outputs: { regex: 'a', grammar: 'b' } }, 'structured_outputs.grammar', 'send one of them'],
+    [{ guided_regex: 'a', guided_choice: ['a'] }, 'guided_choice', 'guided_regex already constrains'],
+    [
+      { structured_outputs: { regex: 'a', grammar: 'b' } },
+      'structured_outputs.grammar',
+      'send only one of them',
+    ],
     [{ add_generation_prompt: false }, 'add_generation_prompt', "must be the assistant's"],
     [{ continue_final_message: true }, 'continue_final_message', "must be the assistant's"],
     [
       { continue_final_message: true, add_generation_prompt: true, messages: [...hi.messages, answered] },
       'continue_final_message',
-      'no turn of its own',
+      'cannot be combined with `add_generation_prompt',
     ],
   ])('what does not go together is refused: %.150j', async (members, param, message) => {
     const { post, engine } = await serve();
@@ -321,7 +325,7 @@ describe('bad input', () => {
     expect(encoded).toBeLessThan(100_000);
   });
 
-  test('10 MB of wrong elements are refused soon, naming the first, in bounded memory', async () => {
+  test('10 MB of invalid elements are refused quickly, naming the first, in bounded memory', async () => {
     const { post, faults } = await serve();
     const many = (element: string, bytes = 10_000_000) =>
       Array(Math.floor(bytes / (element.length + 1)))
@@ -352,7 +356,7 @@ describe('bad input', () => {
       expect(error).toMatchObject({ code: 'invalid_value', param });
       expect(error.message).toContain(message);
       expect(error.violations?.length).toBeLessThanOrEqual(50);
-      // Checks that tell of every element, or compare each with each, take far longer.
+      // Checks that report every element, or compare each pair, take far longer.
       expect(ms, param).toBeLessThan(30 * control);
     }
     expect(faults).toEqual([]);
@@ -379,7 +383,7 @@ describe('bad input', () => {
       },
       "messages.1.tool_calls.0.type: expected 'function'; messages.1.tool_calls.0.function: expected {name, arguments}; messages.1.tool_calls.1: expected a tool call such as {id, type, function}.",
     ],
-  ])('%s refuses wrong form %# with the words that help', async (path, body, message) => {
+  ])('%s refuses invalid body %# with a helpful message', async (path, body, message) => {
     const { post } = await serve();
     const response = await post(path, body);
     expect(response.status).toBe(400);
@@ -387,7 +391,7 @@ describe('bad input', () => {
     expect(error.message).toEqual(typeof message === 'string' ? message : expect.stringMatching(message));
   });
 
-  test('a body in an encoding is 415, rather than taken for broken JSON', async () => {
+  test('an encoded body is 415, not invalid JSON', async () => {
     const { post } = await serve();
     const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
     const response = await post(chat, hi, { headers });
@@ -395,7 +399,7 @@ describe('bad input', () => {
     expect(openaiError.parse(await response.json()).error.code).toBe('unsupported_encoding');
   });
 
-  test('prompt and answer that do not fit together are refused, naming both numbers', async () => {
+  test('a prompt and answer that exceed the context are refused, naming both numbers', async () => {
     const { post } = await serve({ contextLength: 100 });
     const response = await post(chat, { ...hi, max_tokens: 100 });
     expect(response.status).toBe(400);

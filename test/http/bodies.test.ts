@@ -94,7 +94,7 @@ async function serve(planes: readonly Plane[] = [plane]) {
 
 const form = 'application/x-www-form-urlencoded';
 
-test('an idle connection is kept for longer than clients keep theirs, so that none is closed under a request', async () => {
+test('an idle connection is kept longer than clients keep theirs, so that none is closed during a request', async () => {
   const { url } = await serve();
   const { headers } = await fetch(`${url}/one/thing`);
   expect(headers.get('keep-alive')).toBe('timeout=65');
@@ -107,7 +107,7 @@ const foreign: readonly Readonly<Record<string, string>>[] = [
   { 'sec-fetch-site': 'same-site' },
 ];
 
-describe('a route that takes JSON under other names', () => {
+describe('a route that accepts JSON with other content types', () => {
   test.each([undefined, form, `${form}; charset=utf-8`, 'text/plain;charset=UTF-8', 'application/json'])(
     'takes it as %s',
     async (type) => {
@@ -120,7 +120,7 @@ describe('a route that takes JSON under other names', () => {
     },
   );
 
-  test('but not from a page of another origin, whatever the name', async () => {
+  test('but not from a page of another origin, whatever the type', async () => {
     const { send } = await serve();
     for (const headers of foreign) {
       for (const type of [undefined, form, 'text/plain']) {
@@ -134,20 +134,20 @@ describe('a route that takes JSON under other names', () => {
     }
   });
 
-  test('a page of ours may send it', async () => {
+  test('a page of the same origin may send it', async () => {
     const { send, url } = await serve();
     const own = { origin: url, 'sec-fetch-site': 'same-origin', 'content-type': 'text/plain' };
     expect((await send('/one/loose', '{}', own)).status).toBe(200);
   });
 
-  test('no other type passes', async () => {
+  test('no other type is accepted', async () => {
     const { send } = await serve();
     for (const type of ['multipart/form-data; boundary=x', 'application/xml', 'image/png', 'x'])
       expect((await send('/one/loose', '{}', { 'content-type': type })).status).toBe(415);
     expect((await send('/one/loose', '{}', { 'content-encoding': 'gzip' })).status).toBe(415);
   });
 
-  test('a strict route takes none of them', async () => {
+  test('a strict route accepts none of them', async () => {
     const { send } = await serve();
     for (const type of [undefined, form, 'text/plain'])
       expect(
@@ -180,7 +180,7 @@ const init = (stream: ReadableStream<Uint8Array>): RequestInit & { duplex: 'half
 });
 
 describe('raw bodies', () => {
-  test('come as they are, up to their limit, with a length or in chunks', async () => {
+  test('are passed unchanged up to their limit, with a length or in chunks', async () => {
     const { send, url } = await serve();
     const bytes = new Uint8Array(100_000).fill(0xff);
     expect((await send('/two/deep/raw', bytes)).text).toBe('{"got":100000}');

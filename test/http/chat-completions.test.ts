@@ -61,7 +61,7 @@ describe('chat completions', () => {
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 4 } });
   });
 
-  test('the sampling members, the stops and the limit reach the engine', async () => {
+  test('sampling members, stop texts and the limit reach the engine', async () => {
     const { post, engine } = await serve({ contextLength: 200 });
     await post(chat, {
       ...hi,
@@ -113,7 +113,7 @@ describe('chat completions', () => {
 });
 
 describe('several answers', () => {
-  test('n choices in order; the prompt counts once, the answers together', async () => {
+  test('n choices in order; the prompt is counted once, the answers in total', async () => {
     const { post, engine } = await serve({ cached: 3 });
     const body = chatCompletion.parse(await (await post(chat, { ...hi, n: 3, seed: 7 })).json());
     expect(body.choices.map(({ index, message }) => [index, message.content])).toEqual(
@@ -130,7 +130,7 @@ describe('several answers', () => {
     expect(engine.requests.map(({ sampling }) => sampling.seed)).toEqual([7, 8, 9]);
   });
 
-  test('streamed: each chunk says whose it is; each choice begins with its role and ends once', async () => {
+  test('streamed: each chunk has the index of its choice; each choice begins with its role and ends once', async () => {
     const { post } = await serve({ delayMs: 2 });
     const options = { stream: true, stream_options: { include_usage: true } };
     const frames = await readEvents(await post(chat, { ...hi, n: 3, ...options }));
@@ -150,7 +150,7 @@ describe('several answers', () => {
     expect(choices.slice(0, 6).map((choice) => choice?.index)).not.toEqual(Array(6).fill(0));
   });
 
-  test('one that fails in the middle is told in the stream, and the others stop', async () => {
+  test('a failure of one choice is reported in the stream, and the others stop', async () => {
     const error = new EngineError('reader_stalled', 'nobody read the answer');
     const { post, engine } = await serve({ fail: { after: 3, error } });
     const frames = await readEvents(await post(chat, { ...hi, n: 2, stream: true }));
@@ -161,7 +161,7 @@ describe('several answers', () => {
 });
 
 describe('log probabilities', () => {
-  test('of every token of the text, with bytes, and of the likeliest ones', async () => {
+  test('of every token of the text, with bytes, and of the most likely ones', async () => {
     const { post, engine } = await serve({ answer: () => ['a', 'é'] });
     const body = chatCompletion.parse(
       await (await post(chat, { ...hi, logprobs: true, top_logprobs: 2 })).json(),
@@ -184,7 +184,7 @@ describe('log probabilities', () => {
     expect(engine.requests[0]?.logprobs).toBe(2);
   });
 
-  test('streamed: on the chunks of the text, the same as buffered; null elsewhere and unless asked for', async () => {
+  test('streamed: on the chunks of the text, the same as buffered; null elsewhere and by default', async () => {
     const { post } = await serve({ answer: () => ['a', 'bc', '', 'd'] });
     const asked = { ...hi, logprobs: true };
     const buffered = chatCompletion.parse(await (await post(chat, asked)).json());
@@ -202,7 +202,7 @@ describe('log probabilities', () => {
   });
 });
 
-describe('what the answer must look like', () => {
+describe('output constraints', () => {
   const schema = { type: 'object', properties: { a: { type: 'integer' } } };
   const bySchema = { kind: 'json_schema', schema };
   const named = { name: 'my-schema_1', schema, strict: true };
@@ -240,7 +240,7 @@ describe('what the answer must look like', () => {
       'response_format.json_schema.schema/properties/a',
     ],
     [{ guided_json: schema }, 'guided_json/properties/a'],
-  ])('a schema that cannot be kept is a 400 that says where: %j', async (members, param) => {
+  ])('a schema that cannot be enforced is a 400 with its path: %j', async (members, param) => {
     const { post, grammars } = await serve();
     grammars.refuse = new GrammarError('unsupported_schema', "'not' cannot be kept", {
       path: '/properties/a',
@@ -263,7 +263,7 @@ describe('what the answer must look like', () => {
   });
 });
 
-test('a strict tool whose schema cannot be kept is named by its place', async () => {
+test('a strict tool whose schema cannot be enforced is named by its path', async () => {
   const { post, grammars } = await serve();
   grammars.refuse = new GrammarError('unsupported_schema', 'no value matches it', { path: '' });
   const parameters = { type: 'string', enum: [1] };
@@ -281,7 +281,7 @@ describe('a last message of the assistant', () => {
     [{}, /Once upon<\|im_end\|>\n<\|im_start\|>assistant\n$/],
     [{ continue_final_message: true }, /<\|im_start\|>assistant\nOnce upon$/],
     [{ add_generation_prompt: false }, /<\|im_start\|>assistant\nOnce upon$/],
-  ])('is followed by a turn, or gone on with where that is asked for: %j', async (members, ending) => {
+  ])('is followed by a new turn, or continued where requested: %j', async (members, ending) => {
     const { post, engine } = await serve();
     expect((await post(chat, { messages, ...members })).status).toBe(200);
     const { tokenizer, requests } = engine;
@@ -289,14 +289,14 @@ describe('a last message of the assistant', () => {
   });
 });
 
-describe('a model that thinks', () => {
+describe('a reasoning model', () => {
   const template = (prompt: string) => ({ source: '<think> </think>', render: () => prompt });
   const answers = [
     ['begins to', '<|im_start|>assistant\n', ['<think>', '\nh', 'm', 'm\n', '</think>', '\n\n', 'Hi']],
     ['is made to', '<|im_start|>assistant\n<think>\n', ['h', 'm', 'm', '\n</thi', 'nk>\n\n', 'Hi']],
   ] as const;
 
-  test.each(answers)('%s: thoughts are split from the answer, and counted', async (_, prompt, pieces) => {
+  test.each(answers)('%s: reasoning is split from the answer and counted', async (_, prompt, pieces) => {
     const { post } = await serve({ chatTemplate: template(prompt), answer: () => pieces });
     const asked = { ...hi, logprobs: true };
     const body = chatCompletion.parse(await (await post(chat, asked)).json());
@@ -314,7 +314,7 @@ describe('a model that thinks', () => {
     expect(chunks.at(-1)?.usage).toEqual(body.usage);
   });
 
-  test('no thought, no member', async () => {
+  test('no reasoning, no member', async () => {
     const { post } = await serve({ chatTemplate: template('<|im_start|>assistant\n'), answer: () => ['Hi'] });
     const body = chatCompletion.parse(await (await post(chat, hi)).json());
     expect(body.choices[0]?.message).toEqual({ role: 'assistant', content: 'Hi', refusal: null });

@@ -46,7 +46,7 @@ for (const { name, checks } of clients) {
   });
 }
 
-test('the table in docs/compatibility.md is what was tried', () => {
+test('the table in docs/compatibility.md matches the tests', () => {
   const text = readFileSync(document, 'utf8');
   const parts = text.split(/(<!-- table -->\n\n)[^]*?(\n\n<!-- end -->)/);
   const now = [parts[0], parts[1], table(clients), parts[2], parts[3]].join('');

@@ -15,7 +15,7 @@ const serve = async (script: Script = {}, { kept = [] }: { kept?: 'completions'[
 };
 type Host = Awaited<ReturnType<typeof serve>>;
 
-/** What the only request so far came to. */
+/** The span of the only request so far. */
 const only = ({ of, expectWhole }: Host) => {
   expectWhole();
   const works = of('completion');
@@ -107,7 +107,7 @@ const script: Script = { fim: true, cached: 1 };
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
 const traceparent = `00-${traceId}-00f067aa0ba902b7-01`;
 
-describe.each(wires)('$path is watched', ({ path, body, wire, operation, wrong, asked }) => {
+describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, asked }) => {
   test.each([false, true])('to its end (stream: %s)', async (stream) => {
     const host = await serve(script);
     const response = await host.post(
@@ -142,14 +142,14 @@ describe.each(wires)('$path is watched', ({ path, body, wire, operation, wrong, 
     expect(said).toBeUndefined();
   });
 
-  test.each([false, true])('with what is said, where somebody keeps it (stream: %s)', async (stream) => {
+  test.each([false, true])('with its transcript, where a sink keeps it (stream: %s)', async (stream) => {
     const host = await serve(script, { kept: ['completions'] });
     await (await host.post(path, { ...body, stream })).text();
     await over(host);
     expect(saidBy(only(host))).toEqual([...asked, 'assistant: Hello, world!']);
   });
 
-  test('refused, by the schema, for want of the model, by a full queue', async () => {
+  test('refused by the schema, for an unknown model, by a full queue', async () => {
     const host = await serve({ ...script, capacity: 0 });
     for (const sent of [wrong, { ...body, model: 'other' }, body]) await (await host.post(path, sent)).text();
     await over(host, 3);
@@ -182,7 +182,7 @@ describe.each(wires)('$path is watched', ({ path, body, wire, operation, wrong, 
     expect(saidBy(work)).toEqual([...asked, ...(after === 0 ? [] : ['assistant: Hello, '])]);
   });
 
-  test('failed for a fault of ours', async () => {
+  test('failed with an internal error', async () => {
     const host = await serve({ ...script, fail: { after: 0, error: new TypeError('ours') } });
     expect((await host.post(path, body)).status).toBe(500);
     expect(only(host).ending).toEqual({ outcome: 'failed', status: 500, code: 'internal_error' });
@@ -213,7 +213,7 @@ describe.each(wires)('$path is watched', ({ path, body, wire, operation, wrong, 
     expect(host.faults).toEqual([]);
   });
 
-  test.each([false, true])('cut by the end of the host (stream: %s)', async (stream) => {
+  test.each([false, true])('ended by the shutdown of the host (stream: %s)', async (stream) => {
     const host = await serve({
       ...script,
       answer: () => Array.from({ length: 2000 }, () => 'on'),
@@ -246,8 +246,8 @@ const embeddings = [
   { path: '/embeddings', body: { model: 'scripted', content: 'a' }, wire: 'llama-cpp', texts: ['a'] },
 ] as const;
 
-describe.each(embeddings)('$path is watched', ({ path, body, wire, texts }) => {
-  test('to its end, which is not served as a completion', async () => {
+describe.each(embeddings)('$path is traced', ({ path, body, wire, texts }) => {
+  test('to its end, and does not count as a served completion', async () => {
     const host = await serve({ embeds: 4 }, { kept: ['completions'] });
     const response = await host.post(path, body);
     await response.text();
@@ -303,7 +303,7 @@ describe('several answers', () => {
     { path: '/v1/completions', body: { prompt: ['hi', 'ho'], n: 2 }, prompts: 2, answers: 4 },
     { path: '/completion', body: { prompt: ['hi', 'ho'], n_cmpl: 2 }, prompts: 2, answers: 4 },
   ];
-  test.each(cases)('of $path: each prompt counts once', async ({ path, body, prompts, answers }) => {
+  test.each(cases)('of $path: each prompt is counted once', async ({ path, body, prompts, answers }) => {
     for (const stream of [false, true]) {
       const host = await serve(script, { kept: ['completions'] });
       await (await host.post(path, { ...body, stream })).text();
@@ -323,13 +323,13 @@ describe('several answers', () => {
     }
   });
 
-  test('best_of counts those that are not given, too', async () => {
+  test('best_of counts discarded answers too', async () => {
     const host = await serve(script);
     await (await host.post('/v1/completions', { prompt: 'hi', best_of: 3 })).text();
     expect(only(host).facts).toMatchObject({ answers: 3, promptTokens: 2, completionTokens: 12 });
   });
 
-  test('of which some came to no end: what they took is not known', async () => {
+  test('some of which did not complete: the usage is unknown', async () => {
     let asked = 0;
     const answer = () => (asked++ === 0 ? ['done'] : Array.from({ length: 2000 }, () => 'on'));
     const host = await serve({ answer, delayMs: 5 });
@@ -348,12 +348,12 @@ describe('several answers', () => {
   });
 });
 
-describe('what is peculiar to a wire', () => {
-  test('who leaves behind the last piece has not abandoned the answer', async () => {
+describe('specifics of a wire', () => {
+  test('disconnecting after the last piece is not abandoning', async () => {
     const host = await serve(script);
     const body = JSON.stringify({ messages: [user], stream: true });
     const headers = { 'content-type': 'application/json' };
-    // Without a socket between, which reads ahead.
+    // Without a socket in between, because it reads ahead.
     const response = await host.app.request('/v1/chat/completions', { method: 'POST', headers, body });
     const reader = response.body!.getReader();
     for (let text = ''; !text.includes('"finish_reason":"stop"'); )
@@ -363,7 +363,7 @@ describe('what is peculiar to a wire', () => {
     expect(only(host).ending).toEqual({ outcome: 'ok', status: 200 });
   });
 
-  test('who leaves between two pieces has', async () => {
+  test('disconnecting between two pieces is abandoning', async () => {
     const host = await serve(script, { kept: ['completions'] });
     const body = JSON.stringify({ prompt: 'hi', stream: true });
     const headers = { 'content-type': 'application/json' };
@@ -377,7 +377,7 @@ describe('what is peculiar to a wire', () => {
     expect(saidBy(work)).toEqual(['user: hi', 'assistant: Hello']);
   });
 
-  test('thoughts, calls and results are told apart', async () => {
+  test('reasoning, calls and results are recorded separately', async () => {
     const answer = () => [
       '<think>\nHm',
       '.</think>\n\n',
@@ -408,7 +408,7 @@ describe('what is peculiar to a wire', () => {
     ]);
   });
 
-  test('a message of no tokens at most tells nothing of the answer', async () => {
+  test('a message with max_tokens 0 records nothing of the answer', async () => {
     const host = await serve(script, { kept: ['completions'] });
     const response = await host.post('/v1/messages', { model: 'scripted', messages: [user], max_tokens: 0 });
     expect(response.status).toBe(200);
@@ -417,7 +417,7 @@ describe('what is peculiar to a wire', () => {
     expect(saidBy(work)).toEqual(['user: hi']);
   });
 
-  test('an answer that llama.cpp ends early: times that the engine did not tell are not known', async () => {
+  test("an answer ended by llama.cpp's stop conditions: timings that the engine did not report are unknown", async () => {
     const answer = () => ['  a\n', '  b\n', 'c'];
     const host = await serve({ answer, cached: 1 });
     await (await host.post('/completion', { prompt: 'hi', n_indent: 2 })).text();
@@ -428,7 +428,7 @@ describe('what is peculiar to a wire', () => {
     expect(facts.decodeMs).toBeUndefined();
   });
 
-  test('a request of Ollama that only loads the model ends well, without answers', async () => {
+  test('an Ollama request that only loads the model ends with ok and no answers', async () => {
     const host = await serve(script);
     await (await host.post('/api/chat', { model: 'scripted' })).text();
     await (await host.post('/api/generate', { model: 'scripted', stream: false })).text();
@@ -442,7 +442,7 @@ describe('what is peculiar to a wire', () => {
     });
   });
 
-  test('a body that is none, with a trace context that is none', async () => {
+  test('an invalid body with an invalid trace context', async () => {
     const host = await serve(script);
     const headers = { 'content-type': 'application/json', traceparent: '00-nonsense' };
     await (await host.post('/v1/chat/completions', '{', { headers })).text();
@@ -450,7 +450,7 @@ describe('what is peculiar to a wire', () => {
     expect(only(host).ending).toMatchObject({ outcome: 'refused', status: 400 });
   });
 
-  test('what is no completion is not told', async () => {
+  test('other routes are not traced', async () => {
     const host = await serve(script);
     await (await host.get('/v1/models')).text();
     await (await host.post('/tokenize', { content: 'a' })).text();

@@ -47,7 +47,7 @@ describe('the engine refuses or fails', () => {
     });
   });
 
-  test('a fault of ours is a 500 that tells no secrets and names the request', async () => {
+  test('an internal error is a 500 that contains no secrets and names the request', async () => {
     const { post, faults } = await serve({ fail: { after: 0, error: new TypeError('secret path /root') } });
     const response = await post(chat, hi);
     expect(response.status).toBe(500);
@@ -58,7 +58,7 @@ describe('the engine refuses or fails', () => {
   });
 });
 
-describe('a client that goes away', () => {
+describe('a client that disconnects', () => {
   test.each([false, true])('stops the generation (stream: %s)', async (stream) => {
     const held = Promise.withResolvers<void>();
     const { post, engine, faults } = await serve({
@@ -97,7 +97,7 @@ test('a reader that stops reading stops the production of chunks', async () => {
   const response = await post(chat, { ...hi, stream: true });
   const reader = response.body?.getReader();
   await reader?.read();
-  // What sockets and streams hold is soon full, or never: then all 3000 come.
+  // The buffers of sockets and streams fill up soon; otherwise all 3000 chunks would arrive.
   for (let before = -1; before < engine.produced; ) {
     before = engine.produced;
     await new Promise((resolve) => setTimeout(resolve, 300));
@@ -109,7 +109,7 @@ test('a reader that stops reading stops the production of chunks', async () => {
   expect(engine.produced).toBe(3000);
 });
 
-test('requests in flight and new ones get a 503 when the host stops, also behind a hung device', async () => {
+test('requests in flight and new ones get a 503 when the host stops, even behind a hung device', async () => {
   const { get, post, engine, stopping } = await serve({ hang: true });
   const request = post(chat, hi);
   const { HttpError } = await import('../../src/http/error.ts');

@@ -50,7 +50,7 @@ describe('the control plane', () => {
     fetch(url, { method: 'POST', headers: { ...json, ...headers }, body: JSON.stringify(body) });
   const peers = () => `${at.control}/host/v1/peers`;
 
-  test('the identity card tells what plans, what confines, and what receipts are signed with', async () => {
+  test('the identity card has the planner, the enforcement tier and the receipt key', async () => {
     const info = substrateInfo.strict().parse(await (await get('/host/v1/info')).json());
     expect(info.planner.kind).not.toBe('none');
     expect(['path', 'os_sandbox']).toContain(info.enforcement_tier);
@@ -68,7 +68,7 @@ describe('the control plane', () => {
     expect(faultOfReceipt({ ...(receipt as object), outcome: 'failed' }, publicKey)).toMatch(/digest/);
   });
 
-  test('the gated routes need the bearer on loopback too, and have every member', async () => {
+  test('gated routes require the bearer token on loopback too, and return every member', async () => {
     for (const path of ['/host/v1/sessions', '/host/v1/served', '/host/v1/harnesses']) {
       for (const base of [at.url, at.control])
         for (const headers of [{}, { authorization: 'Bearer wrong' }, at.operator]) {
@@ -100,7 +100,7 @@ describe('the control plane', () => {
     );
   });
 
-  test('sessions and turns of the last ten minutes, and what was served', async () => {
+  test('sessions and turns of the last ten minutes, and served counters', async () => {
     const before = hostTelemetry.strict().parse(await (await get('/host/v1/telemetry')).json());
     const task = await post(`${at.url}/agent/v1/tasks`, { prompt: 'hello' });
     expect(task.status).toBe(200);
@@ -113,7 +113,7 @@ describe('the control plane', () => {
     expect(shown.sessions.every(({ id }) => /^s[0-9a-f]{8}-\d+$/.test(id))).toBe(true);
   });
 
-  test('peers: on the control socket, for the operator alone; the token once', async () => {
+  test('peers: on the control socket, for the operator only; the token is shown once', async () => {
     for (const headers of [{}, at.bearer, { 'x-svc-operator': 'wrong' }]) {
       for (const answer of [
         await fetch(peers(), { headers: headers }),
@@ -154,7 +154,7 @@ describe('the control plane', () => {
   });
 });
 
-test('beyond loopback: a peer comes in until it is revoked; the control socket stays on loopback', async () => {
+test('beyond loopback: a peer is accepted until it is revoked; the control socket stays on loopback', async () => {
   const at = await startHost(freshDataDir(), ['--host', '0.0.0.0']);
   try {
     expect(at.control).toContain('127.0.0.1');
@@ -181,7 +181,7 @@ test('beyond loopback: a peer comes in until it is revoked; the control socket s
   }
 });
 
-test('no secret is in the database, in what was printed, or in any later answer', async () => {
+test('no secret is in the database, in the output, or in any later response', async () => {
   const dataDir = freshDataDir();
   const at = await startHost(dataDir);
   const answers: string[] = [];
@@ -229,7 +229,7 @@ test('no secret is in the database, in what was printed, or in any later answer'
     await send('POST', `${sessions}/${registered.id}/end`, { outcome: 'completed' }, secret);
     await send('GET', `${at.url}/host/v1/nothing`, undefined, { ...at.bearer, ...at.operator });
 
-    // Everything that can be read, by whoever may read it.
+    // Everything that is readable, with every credential.
     const everything = { ...at.bearer, ...at.operator };
     for (const base of [at.url, at.control]) {
       const described = await send('GET', `${at.url}/openapi.json`);

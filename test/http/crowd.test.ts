@@ -23,7 +23,7 @@ const post = (path: string, body: object, signal?: AbortSignal) =>
     ...(signal ? { signal } : {}),
   });
 
-/** What the wires' frames have of the answer's text. */
+/** Extracts the answer's text from the frames of each wire. */
 interface Frame {
   readonly type?: string;
   readonly content?: string;
@@ -110,8 +110,8 @@ const questions = [
   'How do I fix my bike?',
 ];
 
-describe('a crowd of clients', () => {
-  test('64 streams on all wires at once each get the text that they get alone', async () => {
+describe('many concurrent clients', () => {
+  test('64 concurrent streams on all wires each get the same text as alone', async () => {
     const alone = new Map<string, string>();
     const [first] = wires;
     for (const question of questions) alone.set(question, await streamed(first, question));
@@ -129,7 +129,7 @@ describe('a crowd of clients', () => {
     await untilIdle();
   });
 
-  test('clients that leave in the middle free their places', async () => {
+  test('clients that disconnect mid-stream free their slots', async () => {
     const controllers = Array.from({ length: 6 }, () => new AbortController());
     await Promise.all(
       controllers.map(async (controller) => {
@@ -144,8 +144,8 @@ describe('a crowd of clients', () => {
     expect((await post('/completion', { prompt: 'a', n_predict: 2 })).status).toBe(200);
   });
 
-  test('a reader that stops reading holds up nobody', async () => {
-    // Log probabilities of as many answers as there are places: more than sockets hold.
+  test('a stalled reader does not block others', async () => {
+    // Log probabilities of as many answers as there are slots: more than sockets buffer.
     const body = JSON.stringify({
       prompt: Array.from({ length: 8 }, (_, at) => `Once upon a time ${at}`),
       n_predict: 900,

@@ -22,7 +22,7 @@ const errorOf = async (response: Response) => openaiError.parse(await response.j
 const bytes = (text: string) => [...new TextEncoder().encode(text)];
 
 describe('POST /v1/embeddings', () => {
-  test('a vector for each input, in order, whatever their form', async () => {
+  test('a vector for each input, in order, for every input type', async () => {
     const { post, engine } = await serve({ bosId: 256 });
     const forms: [unknown, number[][]][] = [
       ['ab', [[256, 97, 98]]],
@@ -38,7 +38,7 @@ describe('POST /v1/embeddings', () => {
         [[99], [97, 98]],
         [[99], [97, 98]],
       ],
-      // Special tokens that are written down are read.
+      // Special tokens in the text are parsed.
       ['a<|im_end|>', [[256, 97, 257]]],
     ];
     for (const [input, inputs] of forms) {
@@ -63,7 +63,7 @@ describe('POST /v1/embeddings', () => {
     }
   });
 
-  test('base64 holds the same floats as the numbers, bit for bit', async () => {
+  test('base64 contains the same floats as the numbers, bit for bit', async () => {
     const { post } = await serve();
     const asked = { input: ['xyz', 'A'] };
     const floats = embeddingList.parse(await (await post(path, asked)).json());
@@ -78,7 +78,7 @@ describe('POST /v1/embeddings', () => {
     }
   });
 
-  test('dimensions reach the engine; more than the model has are refused', async () => {
+  test('dimensions reach the engine; more than the model supports are refused', async () => {
     const { post, engine } = await serve();
     await post(path, { input: 'a', dimensions: 3 });
     expect(engine.embedRequests[0]?.dimensions).toBe(3);
@@ -115,7 +115,7 @@ describe('POST /v1/embeddings', () => {
     expect(engine.embedRequests).toEqual([]);
   });
 
-  test('tokens that the model does not have are named, all of them', async () => {
+  test('all unknown token ids are listed', async () => {
     const { post } = await serve();
     const response = await post(path, { input: [[1, 99999], [2], [777]] });
     const { violations } = (await errorOf(response)) as { violations?: unknown };
@@ -148,7 +148,7 @@ describe('POST /v1/embeddings', () => {
     expect(engine.embedRequests).toEqual([]);
   });
 
-  test('another model is 404; a model of the other kind is 400 that says what to do', async () => {
+  test('an unknown model is 404; a model of the other kind is 400 with advice', async () => {
     const embeds = await serve();
     expect((await embeds.post(path, { input: 'a', model: 'gpt-9' })).status).toBe(404);
     for (const [route, body] of [
@@ -169,7 +169,7 @@ describe('POST /v1/embeddings', () => {
     expect(await errorOf(refused)).toMatchObject({ code: 'unsupported_capability' });
   });
 
-  test('the model says how many dimensions it makes', async () => {
+  test('the model entry has the number of dimensions', async () => {
     const { get } = await serve();
     expect(modelEntry.parse(await (await get('/v1/models/scripted')).json()).embedding_dimensions).toBe(8);
     const generates = await serveScripted();
@@ -183,14 +183,14 @@ describe('POST /v1/embeddings', () => {
     [new EngineError('queue_full', 'full'), 429],
     [new EngineError('device_lost', 'lost'), 503],
     [new EngineError('broken_model', 'not numbers'), 500],
-  ])('what the engine refuses has its status: %s', async (error, status) => {
+  ])('engine refusals have their status: %s', async (error, status) => {
     const { post } = await serve({ fail: { after: 0, error } });
     const response = await post(path, { input: 'a' });
     expect(response.status).toBe(status);
     expect((await errorOf(response)).code).toBe(error.code);
   });
 
-  test('a client that goes away while the device hangs holds nothing', async () => {
+  test('a client that disconnects while the device hangs holds no resources', async () => {
     const { post, get, engine, faults } = await serve({ hang: true });
     const leave = new AbortController();
     const request = post(path, { input: 'a' }, { signal: leave.signal });
@@ -203,7 +203,7 @@ describe('POST /v1/embeddings', () => {
     expect(faults).toEqual([]);
   });
 
-  test('the official client gets floats, though it asks for base64', async () => {
+  test('the official client gets floats although it requests base64', async () => {
     const { url, engine } = await serve();
     const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
     const made = await openai.embeddings.create({ model: 'scripted', input: ['A', 'zz'], dimensions: 4 });

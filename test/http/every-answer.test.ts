@@ -1,4 +1,6 @@
-/** Every answer of a host and of a gateway has a request id and the error shape of its path, whatever was sent. */
+/**
+ * Every response of a host and of a gateway has a request id and the error format of its path, whatever was sent.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createHttpServer } from '../../src/http/server.ts';
 import { listening } from '../../src/http/listening.ts';
@@ -20,7 +22,7 @@ afterAll(async () => {
 const head = (line: string, ...fields: string[]) => `${[line, ...fields].join('\r\n')}\r\n\r\n`;
 const local = 'Host: localhost';
 
-/** What is sent, with the status that answers it. */
+/** Raw requests with the status of their response. */
 const oddities: readonly (readonly [name: string, bytes: string, status: number | readonly number[]])[] = [
   ['a port beyond 65535', head('GET /health HTTP/1.1', 'Host: localhost:99999'), 400],
   ['OPTIONS *', head('OPTIONS * HTTP/1.1', local), 400],
@@ -60,7 +62,7 @@ describe.each(['host', 'gateway'] as const)('the %s answers with an id and an er
   const port = () => (which === 'host' ? host.port : Number(new URL(gateway.url).port));
 
   test.each(oddities)('%s', async (name, bytes, status) => {
-    // An upgrade that nobody takes leaves the connection open for more.
+    // An unsupported upgrade leaves the connection open.
     const closing = name === 'an upgrade' ? bytes.replace('Upgrade\r\n', 'Upgrade, close\r\n') : bytes;
     const { headers, body, ...answer } = readRaw(await sendRaw(port(), closing));
     expect([status].flat()).toContain(answer.status);
@@ -70,7 +72,7 @@ describe.each(['host', 'gateway'] as const)('the %s answers with an id and an er
     expect(JSON.parse(body)).toMatchObject({ error: { message: expect.any(String) as string } });
   });
 
-  test('in the shape of the path that was asked for, also where its body cannot be read', async () => {
+  test('in the format of the requested path, even where the body cannot be read', async () => {
     const bytes = head(
       'POST /v1/messages HTTP/1.1',
       local,
@@ -84,7 +86,7 @@ describe.each(['host', 'gateway'] as const)('the %s answers with an id and an er
       expect(JSON.parse(body)).toMatchObject({ type: 'error', request_id: headers.get('x-request-id') });
   });
 
-  test.each(['/v1/messages', '/v1/messages/batches'])('what %s does not take in its shape', async (path) => {
+  test.each(['/v1/messages', '/v1/messages/batches'])('refusals of %s in its format', async (path) => {
     const { status, headers, body } = readRaw(
       await sendRaw(port(), head(`DELETE ${path} HTTP/1.1`, local, 'Connection: close')),
     );
@@ -93,7 +95,7 @@ describe.each(['host', 'gateway'] as const)('the %s answers with an id and an er
   });
 });
 
-test('a request that does not arrive in time has an answer with an id and an error', async () => {
+test('a request that does not arrive in time gets a response with an id and an error', async () => {
   const server = createHttpServer({
     headersTimeout: 50,
     requestTimeout: 50,
@@ -107,7 +109,7 @@ test('a request that does not arrive in time has an answer with an id and an err
   await open.close();
 });
 
-test('what cannot be read behind a request does not get into the answer that is on its way', async () => {
+test('invalid data after a request does not get into the response in progress', async () => {
   const server = createHttpServer({
     serve: (_, outgoing) => void outgoing.write('one '),
     writeRefusal: ({ code }) => ({ headers: {}, body: code }),

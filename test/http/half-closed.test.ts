@@ -1,4 +1,4 @@
-/** Clients that shut their write side after a whole request, as `nc` and `shutdown(SHUT_WR)` do. */
+/** Clients that close their write side after a whole request, as `nc` and `shutdown(SHUT_WR)` do. */
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
@@ -16,7 +16,7 @@ describe('a host', () => {
   test.each([
     ['in one piece', false],
     ['as a stream', true],
-  ])('answers %s, also after a while', async (_, stream) => {
+  ])('answers %s, even after a while', async (_, stream) => {
     const { port } = await serve({ answer: () => Array<string>(40).fill('x'), delayMs: 30 });
     const said = await sendAndShut(port, postBytes(chat, { messages, stream }));
     const { line, headers, body } = readRaw(said);
@@ -27,7 +27,7 @@ describe('a host', () => {
     expect(said.match(/HTTP\/1\.1 /g)).toHaveLength(1);
   });
 
-  test('streams with gaps are read by clients as any other', async () => {
+  test('streams with gaps are valid for clients', async () => {
     const { port } = await serve({ answer: () => Array<string>(6).fill('x'), delayMs: 200 });
     const body = JSON.stringify({ messages, stream: true });
     const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
@@ -40,7 +40,7 @@ describe('a host', () => {
     expect(text.trimEnd().split('\n').at(-1)).toBe('data: [DONE]');
   });
 
-  test('answers what is ready at once, what is refused, and several requests', async () => {
+  test('answers immediate responses, refusals and several requests', async () => {
     const { port } = await serve();
     const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
     expect(readRaw(await sendAndShut(port, get('/health'))).line).toBe('HTTP/1.1 200 OK');
@@ -58,7 +58,7 @@ describe('a host', () => {
   test.each([
     ['before the first byte of its answer', 0],
     ['in the middle of a stream', 1],
-  ])('notices that one is gone, not only silent, %s', async (_, parts) => {
+  ])('detects that the client is gone and not only silent, %s', async (_, parts) => {
     const { port, engine } = await serve({ answer: () => Array<string>(1_000_000).fill('x'), delayMs: 20 });
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
     socket.write(postBytes(chat, { messages, stream: parts > 0 }));
@@ -78,7 +78,7 @@ describe('a host', () => {
 describe('pipelined requests', () => {
   const stream = postBytes(chat, { messages, stream: true });
 
-  test('a client that is gone is noticed, not only the one of a single request', async () => {
+  test('a client that is gone is detected with several requests too', async () => {
     const { port, engine } = await serve({ answer: () => Array<string>(1_000_000).fill('x'), delayMs: 20 });
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
     const buffered = postBytes(chat, { messages });
@@ -88,7 +88,7 @@ describe('pipelined requests', () => {
     await until(() => engine.running === 0);
   });
 
-  test('what cannot be read behind a request whose answer is under way is no part of that answer', async () => {
+  test('invalid data after a request does not get into the response in progress', async () => {
     const { port } = await serve({ answer: () => Array<string>(1_000_000).fill('x'), delayMs: 5 });
     const socket = connect({ port, host: '127.0.0.1' }).setEncoding('utf8');
     let said = '';
@@ -101,7 +101,7 @@ describe('pipelined requests', () => {
     expect(said.match(/HTTP\/1\.1 /g)).toHaveLength(1);
   });
 
-  test('the second of two gets its answer whole where the first one ended before', async () => {
+  test('the second response is complete where the first one ended before', async () => {
     const { port } = await serve({ answer: () => Array<string>(20).fill('x'), delayMs: 20 });
     const get = 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n';
     const said = await sendAndShut(port, get + stream);
@@ -120,7 +120,7 @@ describe('a gateway', () => {
   test.each([
     ['in one piece', false],
     ['as a stream', true],
-  ])('answers %s, also after a while, and is paid for it', async (_, stream) => {
+  ])('answers %s, even after a while, and bills it', async (_, stream) => {
     gateway.provider.script(async () => {
       await new Promise((resolve) => setTimeout(resolve, 300));
       return { say: { text: 'Hello there.', usage: { input: 3, output: 2 } } };

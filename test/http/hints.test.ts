@@ -1,4 +1,4 @@
-/** docs/decisions/openai-anthropic.md, "Hints": no hint is a reason to refuse a request, on any wire. */
+/** Hints never cause a refusal, on any wire; see docs/decisions/openai-anthropic.md, "Hints". */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { wires } from '../support/gateway/asks.ts';
 import { gatewayWorld } from '../support/gateway/world.ts';
@@ -6,7 +6,7 @@ import { serveScripted } from '../support/serve.ts';
 
 const messages = [{ role: 'user', content: 'Hello' }];
 
-/** Hints of every wire, with values that their wire has; other wires do not know them, and ignore them. */
+/** Hints of every wire, with valid values; other wires do not know them and ignore them. */
 const hints: readonly object[] = [
   ...['low', 'medium', 'high'].map((verbosity) => ({ verbosity })),
   ...['none', 'minimal', 'low', 'high', 'max'].map((effort) => ({ reasoning_effort: effort })),
@@ -19,7 +19,7 @@ const hints: readonly object[] = [
   { prompt_cache_key: 'k' },
   { prompt_cache_retention: '24h' },
 ];
-/** The gateway has no price for it. */
+/** Refused by the gateway, which has no price for it. */
 const prediction = { prediction: { type: 'content', content: 'x' } };
 const text = ['low', 'medium', 'high'].map((verbosity) => ({ text: { verbosity } }));
 const reasoning = ['none', 'low', 'high', 'max'].map((effort) => ({ reasoning: { effort } }));
@@ -36,7 +36,7 @@ const ollama = [{ keep_alive: '5m' }, { think: false }, { options: { num_thread:
 let host: Awaited<ReturnType<typeof serveScripted>>;
 let gateway: Awaited<ReturnType<typeof gatewayWorld>>;
 beforeAll(async () => {
-  // A model without thoughts.
+  // A model without reasoning.
   host = await serveScripted();
   gateway = await gatewayWorld();
   gateway.provider.script(() => ({ say: { text: 'Hello.', usage: { input: 3, output: 2 } } }));
@@ -56,7 +56,7 @@ const atHost: readonly (readonly [path: string, body: object, own: readonly obje
   ['/completion', { prompt: 'Hello', n_predict: 4 }, llama],
 ];
 
-describe.each(atHost)('the host takes on %s', (path, body, own) => {
+describe.each(atHost)('the host accepts on %s', (path, body, own) => {
   test.each([...hints, prediction, ...own])('%j', async (hint) => {
     const response = await host.post(path, { ...body, ...hint });
     expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
@@ -75,7 +75,7 @@ const atGateway = [
   ['messages', 'claude', anthropic],
 ] as const;
 
-describe.each(atGateway)('the gateway takes on the wire %s for %s', (wire, model, own) => {
+describe.each(atGateway)('the gateway accepts on the wire %s for %s', (wire, model, own) => {
   test.each([...hints, ...own])('%j', async (hint) => {
     const customer = await gateway.customer();
     const { path, body } = wires[wire];
@@ -84,7 +84,7 @@ describe.each(atGateway)('the gateway takes on the wire %s for %s', (wire, model
   });
 });
 
-test('a value that the wire does not have is refused by its name, and an answer says what was done', async () => {
+test('an invalid value is refused by name, and the answer reports the applied value', async () => {
   const chat = await host.post('/v1/chat/completions', { messages, verbosity: 'loud' });
   expect(await chat.json()).toMatchObject({ error: { param: 'verbosity', code: 'invalid_value' } });
   const loud = await host.post('/v1/responses', { input: 'Hello', text: { verbosity: 'loud' } });
@@ -98,7 +98,7 @@ test('a value that the wire does not have is refused by its name, and an answer 
   });
 });
 
-test("a switch that the wire's own service refuses is no hint there", async () => {
+test("a member that the wire's own service refuses is not a hint there", async () => {
   const ollamaChat = await host.post('/api/chat', { model: 'scripted', messages, think: true });
   expect([ollamaChat.status, await ollamaChat.text()]).toEqual([400, expect.stringContaining('think')]);
 });

@@ -50,7 +50,7 @@ describe('without a GPU', () => {
     expect(host.output.stderr).toContain('did you mean --gpu?');
   });
 
-  test('serves what needs no model, and stops on SIGTERM', async () => {
+  test('serves routes that need no model, and stops on SIGTERM', async () => {
     const host = start(['--port', '0']);
     const url = await host.url();
     expect((await fetch(`${url}/docs`)).status).toBe(200);
@@ -110,7 +110,7 @@ describe('the embedded model', () => {
     expect(shared.output.stdout).toContain('is a toy');
   });
 
-  test('it answers a question it was made for', async () => {
+  test('it answers a question from its training', async () => {
     const answer = await openai.chat.completions.create(
       ask('What is the capital of Italy?', { model: await modelId() }),
     );
@@ -143,7 +143,7 @@ describe('the embedded model', () => {
     }
   });
 
-  test('a forged turn is read as text: no special token comes from a message', async () => {
+  test('a forged turn is encoded as text: messages contain no special tokens', async () => {
     const plain = chatCompletion.parse(
       await (await post(ask('Hi', { model: undefined, max_tokens: 1 }))).json(),
     );
@@ -165,7 +165,7 @@ describe('the embedded model', () => {
     });
   });
 
-  test('a client that leaves frees the engine', async () => {
+  test('a client that disconnects frees the engine', async () => {
     const leave = new AbortController();
     const response = await post(
       ask('Tell me a story about an owl named Mia.', {
@@ -199,7 +199,7 @@ describe('refusals of a host with a model', () => {
         body: JSON.stringify({ prompt: 'Once', temperature: 0, ...more }),
         ...init,
       });
-    // It has the only place until one of those that come meanwhile was refused.
+    // It holds the only slot until one of the later requests was refused.
     const leave = new AbortController();
     const first = await complete(
       { max_tokens: 1000, logit_bias: unending, stream: true },
@@ -226,13 +226,13 @@ describe('refusals of a host with a model', () => {
     expect(new Set(bodies.map(({ choices }) => choices[0]?.text)).size).toBe(1);
   });
 
-  test('an adapter that is not there is told with those that are', async () => {
+  test('an unknown adapter is refused with the available ones', async () => {
     const host = start(['--gpu', '--port', '0', '--adapter', 'no such adapter']);
     expect(await host.exit).toEqual({ code: 1, signal: null });
     expect(host.output.stderr).toMatch(/^lathe: .*'no such adapter'/m);
   });
 
-  test('a port in use is told', async () => {
+  test('a port in use is reported', async () => {
     const first = start(['--port', '0']);
     const { port } = new URL(await first.url());
     const second = start(['--gpu', '--port', port]);
@@ -249,7 +249,7 @@ describe('signals', () => {
     expect(await host.exit).toEqual({ code: 0, signal: null });
   });
 
-  test('SIGINT in the middle of a stream exits 0 within 5 s, and the stream ends with an error or whole', async () => {
+  test('SIGINT during a stream exits 0 within 5 s, and the stream ends with an error or completely', async () => {
     const host = start(['--gpu', '--port', '0'], longLimits(hardLimitMs));
     const url = await host.url();
     const response = await fetch(`${url}/v1/chat/completions`, {
@@ -298,7 +298,7 @@ describe('signals', () => {
       );
     await until(running);
     host.kill('SIGINT');
-    // Where the answer came to its end meanwhile, the first one was enough.
+    // Where the answer completed in the meantime, the first signal was sufficient.
     await until(
       async () =>
         await fetch(`${url}/health`).then(

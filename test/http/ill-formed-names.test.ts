@@ -1,4 +1,4 @@
-/** Half a surrogate pair in an id, a name or a key is refused: stored, two different ones would be the same. */
+/** A lone surrogate in an id, a name or a key is refused: two different ones would be stored as the same text. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { gatewayWorld } from '../support/gateway/world.ts';
 import { ScriptedLab } from '../support/scripted-lab.ts';
@@ -36,7 +36,7 @@ test('every route of a host with a JSON body refuses it by its path', async () =
         body,
       });
       const text = await answer.text();
-      // Some wires answer in their own words; all of them name the member.
+      // Wires have their own messages; all of them name the member.
       expect([route.path, answer.status, text]).toEqual([
         route.path,
         400,
@@ -71,20 +71,20 @@ test('so does every route of a gateway', async () => {
 });
 
 describe('other texts', () => {
-  test('may hold it: they are read as they can be', async () => {
+  test('may contain it: it is replaced', async () => {
     const messages = [{ role: 'user', content: 'a\ud800' }];
     const answer = await host.post('/v1/chat/completions', { messages });
     expect(answer.status).toBe(200);
   });
 
-  test('and whole pairs are Unicode, in names too', () => {
+  test('and complete pairs are valid, in names too', () => {
     const json = '{"id":"\\ud83d\\ude00","name":"😀","\\ud83d\\ude00":1}';
     expect(illFormedNames(json, JSON.parse(json))).toEqual([]);
   });
 });
 
-test('looking for them takes no memory for what cannot be one', () => {
-  // As many objects as numbers would exhaust the heap.
+test('the check takes no memory for values that cannot contain one', () => {
+  // An object per number would exhaust the heap.
   const numbers = { e: '\u{1f600}', input: Array<number>(24_000_000).fill(0) };
   expect(illFormedNames(String.raw`\ud83d\ude00`, numbers)).toEqual([]);
 });

@@ -102,7 +102,7 @@ describe.each(['/completion', '/completions'])('POST %s', (path) => {
   });
 });
 
-describe('what /completion takes', () => {
+describe('the options of /completion', () => {
   const post = async (body: Record<string, unknown>, script: Parameters<typeof serve>[0] = {}) => {
     const host = await serve(script);
     const response = await host.post('/completion', { prompt: 'abcd', ...body });
@@ -110,7 +110,7 @@ describe('what /completion takes', () => {
     return { status: response.status, answer, engine: host.engine, asked: host.engine.requests[0] };
   };
 
-  test("llama.cpp's defaults go to the engine, and what a request says instead", async () => {
+  test("llama.cpp's defaults reach the engine, and the options of a request override them", async () => {
     expect((await post({})).asked).toMatchObject({
       maxTokens: 4092,
       stop: [],
@@ -169,7 +169,7 @@ describe('what /completion takes', () => {
       expect(answer.map(({ index }: { index: number }) => index)).toEqual(expected.map((__, at) => at));
   });
 
-  test('BOS stands before a text that comes first, not before ids', async () => {
+  test('BOS precedes a leading text, but not leading token ids', async () => {
     expect((await post({ prompt: 'a' }, { bosId: 256 })).asked?.prompt).toEqual([256, 97]);
     expect((await post({ prompt: ['a', 98] }, { bosId: 256 })).asked?.prompt).toEqual([256, 97, 98]);
     expect((await post({ prompt: [98, 'a'] }, { bosId: 256 })).asked?.prompt).toEqual([98, 97]);
@@ -177,7 +177,7 @@ describe('what /completion takes', () => {
     expect((await post({ prompt: '' })).status).toBe(400);
   });
 
-  test('n_predict: what the context leaves, or only the prompt', async () => {
+  test('n_predict: the remaining context, or only the prompt', async () => {
     const small = { contextLength: 7 };
     for (const n_predict of [-1, -2, 100]) {
       const { asked, answer } = await post({ n_predict }, small);
@@ -273,7 +273,7 @@ describe('what /completion takes', () => {
     expect((await ask({ grammar: '', json_schema: null })).status).toBe(200);
   });
 
-  test('samplers: those left out are off, infill takes the likeliest', async () => {
+  test('samplers: absent ones are disabled, infill selects the most likely token', async () => {
     const sampling = async (samplers: unknown) =>
       (await post({ samplers, repeat_penalty: 2 })).asked?.sampling;
     const usual = [
@@ -312,7 +312,7 @@ describe('what /completion takes', () => {
     }
   });
 
-  test('what would change the answer is refused by name, all of it at once; idle values pass', async () => {
+  test('unsupported options are refused by name, all at once; values without effect are accepted', async () => {
     const idle = {
       mirostat: 0,
       dynatemp_range: 0,
@@ -347,7 +347,7 @@ describe('what /completion takes', () => {
     for (const name of Object.keys(active)) expect(answer.error?.message).toContain(name);
   });
 
-  test('a window of penalties is taken for the whole text, and said to be', async () => {
+  test('a penalty window applies to the whole text, and is reported as such', async () => {
     const used = async (members: object) => {
       const { asked, answer } = await post({ repeat_penalty: 1.1, ...members });
       const settings = answer.generation_settings as { repeat_last_n: number };
@@ -359,7 +359,7 @@ describe('what /completion takes', () => {
     expect(await used({ repeat_last_n: 0 })).toEqual([1, 0]);
   });
 
-  test('members go by their other names, too', async () => {
+  test('members have aliases', async () => {
     const { asked, answer } = await post({ max_tokens: 3, logprobs: 2, t_max_predict_ms: -1 });
     expect(asked).toMatchObject({ maxTokens: 3, logprobs: 2 });
     expect(answer.generation_settings).toMatchObject({ n_predict: 3, max_tokens: 3, n_probs: 2 });
@@ -368,7 +368,7 @@ describe('what /completion takes', () => {
     expect((await post({ n: 2 })).answer).toHaveLength(2);
   });
 
-  test('samplers that other versions know pass where they are off', async () => {
+  test('samplers of other versions are accepted where they are disabled', async () => {
     const samplers = ['penalties', 'dry', 'top_k', 'tfs_z', 'typ_p', 'top_p', 'min_p', 'xtc', 'temperature'];
     expect((await post({ samplers, tfs_z: 1 })).status).toBe(200);
   });
@@ -402,7 +402,7 @@ describe('what /completion takes', () => {
   });
 });
 
-describe('ends that editors ask for', () => {
+describe('stop conditions for editors', () => {
   const lines = ['if x:', '\n', '    one', '\n\n', '    two\nthree', ' more'];
   test('n_indent ends before a line with less indentation, streamed or not', async () => {
     const { post, engine } = await serve({ answer: () => lines });
@@ -449,13 +449,13 @@ describe('streams', () => {
       for (const part of own.slice(0, -1)) {
         expect(completionPart.strict().parse(part).timings?.prompt_n).toBe(1);
       }
-      // As of each event, though the next one may be there already.
+      // Timings of each event, although the next event may already exist.
       expect(own.slice(2, -1).map((part) => part['tokens_predicted'])).toEqual([1, 2, 3, 4]);
       expect(own.at(-1)).toMatchObject({ stop: true, content: '' });
     }
   });
 
-  test('what breaks in the middle is an event with the error', async () => {
+  test('a failure mid-stream is an event with the error', async () => {
     const { post, faults } = await serve({
       fail: { after: 2, error: new EngineError('device_lost', 'lost') },
     });
@@ -469,7 +469,7 @@ describe('streams', () => {
     expect(faults).toEqual([]);
   });
 
-  test('a reader that leaves frees the engine', async () => {
+  test('a client that disconnects frees the engine', async () => {
     const { post, engine } = await serve({
       answer: () => Array.from({ length: 1000 }, () => 'x'),
       delayMs: 2,

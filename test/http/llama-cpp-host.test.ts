@@ -30,7 +30,7 @@ describe('POST /infill on the embedded model', () => {
     ['left', 'function addItem(left: number, right: number): number {\n  return left + ', ';\n}\n', 'right'],
     ['total', 'const total = 42;\nconst size = ', ' * 3;\nconsole.log(size);\n', 'total'],
     ['name', 'function openFile(name: string): string {\n  return "moon " + ', ';\n}\n', 'name'],
-  ])('the middle comes out: %s', async (middle, input_prefix, input_suffix, other) => {
+  ])('fills in the middle: %s', async (middle, input_prefix, input_suffix, other) => {
     const body = { input_prefix, input_suffix, temperature: 0, n_predict: 32 };
     const answer = await ask('/infill', body);
     expect([middle, other]).toContain(answer.content);
@@ -87,7 +87,7 @@ describe('POST /completion on the embedded model', () => {
     expect(again.tokens_cached).toBe(again.timings.cache_n);
   });
 
-  test('log probabilities fall from the likeliest, and the greedy token is the likeliest', async () => {
+  test('log probabilities are in descending order, and the greedy token is the most likely', async () => {
     const answer = await ask('/completion', {
       prompt: 'Once upon',
       temperature: 0,
@@ -107,7 +107,7 @@ describe('POST /completion on the embedded model', () => {
     }
   });
 
-  test('probabilities after sampling are those of what is left, and sum to one', async () => {
+  test('probabilities after sampling cover the remaining tokens and sum to one', async () => {
     const request = {
       prompt: 'Once upon',
       temperature: 1.5,
@@ -143,7 +143,7 @@ describe('POST /completion on the embedded model', () => {
       expect(one).toMatchObject({ prob: 1, top_probs: [{ id: one.id, prob: 1 }] });
   });
 
-  test('a schema and a grammar hold', async () => {
+  test('a schema and a grammar are enforced', async () => {
     const prompt = await question('Extract name and age as JSON: Ruby is 34 years old.');
     const json_schema = {
       type: 'object',
@@ -161,7 +161,7 @@ describe('POST /completion on the embedded model', () => {
     expect((await post('/completion', { prompt: 'a', grammar: 'root ::= (' })).status).toBe(400);
   });
 
-  test('the same seed gives the same text; n_predict 0 fills the cache alone', async () => {
+  test('the same seed gives the same text; n_predict 0 only fills the cache', async () => {
     const body = { prompt: 'Tell me a story about an owl', n_predict: 24, seed: 11, ignore_eos: true };
     const first = await ask('/completion', body);
     expect(first.tokens_predicted).toBe(24);
@@ -173,7 +173,7 @@ describe('POST /completion on the embedded model', () => {
     expect(answer.tokens_cached).toBeGreaterThan(0);
   });
 
-  test('/props and /slots tell what it is', async () => {
+  test('/props and /slots describe the server', async () => {
     const props = (await (await fetch(`${url}/props`)).json()) as {
       total_slots: number;
       chat_template: string;

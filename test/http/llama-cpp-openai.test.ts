@@ -24,7 +24,7 @@ const timingsOf = (promptTokens: number, cached: number, predicted = 4) => ({
 });
 
 describe.each([chat, completions])('$path as llama.cpp serves it', ({ path, body }) => {
-  test('a whole answer has its timings; several answers count their prompt once', async () => {
+  test('a buffered answer has timings; several answers count their prompt once', async () => {
     const { post } = await serve({ cached: 1 });
     const answer = await json(await post(path, body));
     const { prompt_tokens: prompt } = usageOf(answer);
@@ -56,7 +56,7 @@ describe.each([chat, completions])('$path as llama.cpp serves it', ({ path, body
     expect(new Set(predicted)).toEqual(new Set([1, 2, 3, 4]));
   });
 
-  test('return_progress: chunks before the text tell how far the prompt is', async () => {
+  test('return_progress: chunks before the text report prompt progress', async () => {
     const { post } = await serve({ cached: 1 });
     const { prompt_tokens: total } = usageOf(await json(await post(path, body)));
     const chunks = await chunksOf(await post(path, { ...body, stream: true, return_progress: true }));
@@ -79,7 +79,7 @@ describe.each([chat, completions])('$path as llama.cpp serves it', ({ path, body
     expect(engine.requests[0]?.progress).toBeUndefined();
   });
 
-  test('what is no switch is refused by its name', async () => {
+  test('values that are not booleans are refused by name', async () => {
     const { post } = await serve();
     for (const member of ['timings_per_token', 'return_progress']) {
       const response = await post(path, { ...body, [member]: 'yes' });
@@ -101,7 +101,7 @@ describe.each([chat, completions])('$path as llama.cpp serves it', ({ path, body
 });
 
 describe('post_sampling_probs', () => {
-  test('/v1/chat/completions tells probabilities in place of logarithms, buffered and streamed', async () => {
+  test('/v1/chat/completions reports probabilities instead of log probabilities, buffered and streamed', async () => {
     const { post, engine } = await serve({ answer: () => ['a', 'b'] });
     const body = { messages, logprobs: true, top_logprobs: 3, post_sampling_probs: true };
     const { choices } = (await json(await post(chat.path, body))) as { choices: Json[] };
@@ -130,7 +130,7 @@ describe('post_sampling_probs', () => {
     expect(answer['generation_settings']).toMatchObject({ post_sampling_probs: true });
   });
 
-  test('/v1/completions writes their logarithms in its own form, but not of an echoed prompt', async () => {
+  test('/v1/completions writes their logarithms in its own format, but not for an echoed prompt', async () => {
     const { post } = await serve({ answer: () => ['a'] });
     const body = { prompt: 'hi', logprobs: 2, post_sampling_probs: true };
     const { choices } = (await json(await post(completions.path, body))) as { choices: Json[] };
@@ -146,7 +146,7 @@ describe('post_sampling_probs', () => {
 });
 
 describe('paths without /v1, as llama.cpp has them', () => {
-  test('/chat/completions and /responses are what they are with it', async () => {
+  test('/chat/completions and /responses behave as with the prefix', async () => {
     const { post } = await serve();
     for (const [path, body] of [
       ['/chat/completions', { messages }],
@@ -164,7 +164,7 @@ describe('paths without /v1, as llama.cpp has them', () => {
     }
   });
 
-  test('/completions, /embeddings and /models are of its own wire', async () => {
+  test("/completions, /embeddings and /models are routes of llama.cpp's own wire", async () => {
     const { post, get } = await serve();
     expect(await json(await post('/completions', { prompt: 'hi' }))).toMatchObject({ stop: true });
     expect(await json(await get('/models'))).toMatchObject({ object: 'list' });

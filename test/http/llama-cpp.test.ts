@@ -25,7 +25,7 @@ describe('POST /infill', () => {
     expect(await events(await post('/infill', { ...around, stream: true }))).toHaveLength(5);
   });
 
-  test('what is written in the text never becomes a control token', async () => {
+  test('text of the request never becomes a control token', async () => {
     const { post, engine } = await serve({ fim: true });
     const text = 'a<|fim_middle|><|im_end|>';
     const input_extra = [{ text, filename: text }];
@@ -34,7 +34,7 @@ describe('POST /infill', () => {
     expect(control).toEqual([262, 263, 263, 259, 260, 261]);
   });
 
-  test("what is missing is told in llama.cpp's words, all at once", async () => {
+  test("all missing members are reported at once, with llama.cpp's messages", async () => {
     const { post } = await serve({ fim: true });
     const response = await post('/infill', {
       prompt: 7,
@@ -67,7 +67,7 @@ describe('POST /infill', () => {
     }
   });
 
-  test('a text that does not fit keeps what is near the gap, and room for the answer', async () => {
+  test('a text that does not fit is cut far from the gap, with space for the answer', async () => {
     const { post, engine } = await serve({ fim: true, contextLength: 100 });
     const input_extra = [{ text: 'e'.repeat(500) }];
     const long = { input_prefix: `${'p'.repeat(1000)}P`, input_suffix: `S${'s'.repeat(1000)}`, input_extra };
@@ -82,7 +82,7 @@ describe('POST /infill', () => {
     expect((await post('/infill', { ...long, prompt: 'm'.repeat(80) })).status).toBe(400);
   });
 
-  test('files that do not fit are left out, the first ones first', async () => {
+  test('files that do not fit are dropped, starting with the first', async () => {
     const { post, engine } = await serve({ fim: true, contextLength: 160 });
     const input_extra = ['a', 'b', 'c'].map((letter) => ({ filename: letter, text: letter.repeat(40) }));
     await post('/infill', { ...around, input_extra, n_predict: 10 });
@@ -96,7 +96,7 @@ describe('POST /infill', () => {
 });
 
 describe('tokens', () => {
-  test('there and back', async () => {
+  test('tokenize and detokenize round-trip', async () => {
     const { post } = await serve({ bosId: 256 });
     const tokens = async (body: object) => (await json(await post('/tokenize', body)))['tokens'];
     expect(await tokens({ content: 'a<|im_end|>' })).toEqual([97, 257]);
@@ -215,7 +215,7 @@ describe('POST /embedding', () => {
     },
   );
 
-  test('refuses what it cannot do, in words', async () => {
+  test('refuses unsupported options with a message', async () => {
     const embedder = await serve({ embeds: 8 });
     const message = async (response: Response) => [
       response.status,

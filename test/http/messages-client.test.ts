@@ -24,7 +24,7 @@ const textOf = ({ content }: Anthropic.Message) =>
   content.map((block) => (block.type === 'text' ? block.text : '')).join('');
 
 describe('messages with the official @anthropic-ai/sdk client', () => {
-  test('buffered, with the name of the request', async () => {
+  test('buffered, with the request id', async () => {
     const { anthropic } = await client();
     const message = await anthropic.messages.create(hi);
     expect(textOf(message)).toBe('Hello, world!');
@@ -32,7 +32,7 @@ describe('messages with the official @anthropic-ai/sdk client', () => {
     expect(message._request_id).toMatch(/^req_/);
   });
 
-  test('streamed as it comes, and added up by its helper to what buffered gives', async () => {
+  test('streamed, and accumulated by its helper to the buffered answer', async () => {
     const { anthropic } = await client({ cached: 3 });
     const buffered = await anthropic.messages.create(hi);
     const names: string[] = [];
@@ -53,7 +53,7 @@ describe('messages with the official @anthropic-ai/sdk client', () => {
     expect((await anthropic.messages.create({ ...hi, system })).usage.input_tokens).toBe(input_tokens);
   });
 
-  test('it parses what a schema asked for', async () => {
+  test('it parses an answer with a schema', async () => {
     const { anthropic, host } = await client({ answer: () => ['{"name":', '"Mia"}'] });
     const format = zodOutputFormat(z.object({ name: z.string() }));
     const message = await anthropic.messages.parse({ ...hi, output_config: { format } });
@@ -99,7 +99,7 @@ describe('messages with the official @anthropic-ai/sdk client', () => {
     },
   );
 
-  test("its own runner of tools goes round the loop, and the model hears of a tool's failure", async () => {
+  test("its tool runner completes the loop, and a tool's failure is sent to the model", async () => {
     const { anthropic, host } = await client({
       answer: ({ prompt }) => {
         const said = Buffer.from(prompt.filter((id) => id < 256)).toString();

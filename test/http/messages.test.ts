@@ -74,7 +74,7 @@ describe('messages', () => {
     });
   });
 
-  test('the usage of a stream is the same at its begin, at its end and buffered', async () => {
+  test('the usage of a stream is the same at its beginning, at its end and buffered', async () => {
     const { post } = await serve({ cached: 5 });
     for (const body of [hi, { ...hi, max_tokens: 0 }]) {
       const { usage } = messageObject.parse(await (await post(route, body)).json());
@@ -88,7 +88,7 @@ describe('messages', () => {
     }
   });
 
-  test('sampling, limit and stops reach the engine; the answer is cut where the limit is', async () => {
+  test('sampling, limit and stop sequences reach the engine; the answer ends at the limit', async () => {
     const { post, engine } = await serve({ contextLength: 300 });
     const stop_sequences = ['x', 'y'];
     const body = messageObject.parse(
@@ -107,14 +107,14 @@ describe('messages', () => {
     expect(requests[0]?.sampling.seed).not.toBe(requests[1]?.sampling.seed);
   });
 
-  test('more than the context leaves is no error: the context ends the answer, and that is the reason told', async () => {
+  test('max_tokens beyond the remaining context is no error: the context ends the answer and is the stop reason', async () => {
     const { post, engine } = await serve({ contextLength: 100, answer: () => Array<string>(300).fill('x') });
     const body = messageObject.parse(await (await post(route, { ...hi, max_tokens: 32_000 })).json());
     expect(engine.requests[0]?.maxTokens).toBe(100 - (engine.requests[0]?.prompt.length ?? 0));
     expect(body.stop_reason).toBe('model_context_window_exceeded');
   });
 
-  test('max_tokens 0 computes the prompt and tells nothing', async () => {
+  test('max_tokens 0 evaluates the prompt and returns no content', async () => {
     const { post, engine } = await serve({ cached: 3 });
     const body = messageObject.parse(await (await post(route, { ...hi, max_tokens: 0 })).json());
     expect(body).toMatchObject({ content: [], stop_reason: 'max_tokens', stop_sequence: null });
@@ -128,14 +128,14 @@ describe('messages', () => {
     ]);
   });
 
-  test('the form of the answer is a grammar', async () => {
+  test('the answer format is enforced by a grammar', async () => {
     const { post, grammars } = await serve();
     const schema = { type: 'object' };
     await post(route, { ...hi, output_config: { format: { type: 'json_schema', schema } } });
     expect(grammars.compiled).toEqual([{ kind: 'json_schema', schema }]);
   });
 
-  test('both header generations are taken, and none; the request is named in both headers', async () => {
+  test('old, new and absent version headers are accepted; both headers carry the request id', async () => {
     const { post } = await serve();
     for (const headers of [
       { 'anthropic-version': '2023-06-01', 'x-api-key': 'k' },
@@ -151,7 +151,7 @@ describe('messages', () => {
     }
   });
 
-  test('both kinds of answers are counted, with what the cache had', async () => {
+  test('buffered and streamed answers are counted, with cached tokens', async () => {
     const { post, get } = await serve({ cached: 5 });
     const { usage } = messageObject.parse(await (await post(route, hi)).json());
     await (await post(route, { ...hi, stream: true })).text();
@@ -162,7 +162,7 @@ describe('messages', () => {
     });
   });
 
-  test('members without effect here are taken', async () => {
+  test('members without effect are accepted', async () => {
     const { post } = await serve();
     const idle = {
       service_tier: 'auto',
@@ -181,7 +181,7 @@ describe('messages', () => {
 });
 
 describe('refusals of messages', () => {
-  test("Anthropic's envelope, whoever refuses, with the request's name", async () => {
+  test("every refusal has Anthropic's envelope and the request id", async () => {
     const { post, get, engine } = await serve();
     for (const [response, status, type, code] of [
       [await post(route, { ...hi, model: 'claude-9' }), 404, 'not_found_error', 'model_not_found'],
@@ -200,7 +200,7 @@ describe('refusals of messages', () => {
     expect(engine.requests).toEqual([]);
   });
 
-  test('the envelope of its neighbours is theirs', async () => {
+  test('neighboring routes keep their own envelope', async () => {
     const { get } = await serve();
     expect(await (await get('/v1/messagesx')).json()).toMatchObject({ error: { param: null } });
   });
@@ -239,7 +239,7 @@ describe('refusals of messages', () => {
       },
       'tools.1.input_schema/a',
     ],
-  ])('a schema that cannot be kept, at the place where it breaks: %j', async (members, param) => {
+  ])('a schema that cannot be enforced, with its path: %j', async (members, param) => {
     const { post, grammars } = await serve();
     grammars.refuse = new GrammarError('unsupported_schema', 'it says not', { path: '/a' });
     const response = await post(route, { ...hi, ...members });
@@ -247,7 +247,7 @@ describe('refusals of messages', () => {
     expect((await errorOf(response)).details).toEqual({ error_code: 'unsupported_schema', param });
   });
 
-  test('threads, in the words at which the official client sends the whole conversation instead', async () => {
+  test('threads, with the code on which the official client resends the whole conversation', async () => {
     const { post } = await serve();
     const response = await post(route, { ...hi, thread: { type: 'create' } });
     expect(response.status).toBe(400);
@@ -320,11 +320,11 @@ describe('refusals of messages', () => {
       ].sort(),
     );
     expect(message).toContain("blocks of type 'image' cannot be read by this model");
-    expect(message).toContain("blocks of type 'tool_use' cannot stand in a user message");
+    expect(message).toContain("blocks of type 'tool_use' are not allowed in a user message");
     expect(message).toContain("tools of type 'web_search_20250305' are not built into this host");
   });
 
-  test('10 MB of wrong messages, blocks and tools are refused soon, with a bounded answer', async () => {
+  test('10 MB of invalid messages, blocks and tools are refused quickly, with a bounded response', async () => {
     const { post, faults } = await serve();
     const many = (element: string) =>
       Array(Math.floor(10_000_000 / (element.length + 1)))
@@ -352,7 +352,7 @@ describe('refusals of messages', () => {
   });
 });
 
-describe('messages that break', () => {
+describe('messages that fail', () => {
   const lost = new EngineError('device_lost', 'the GPU was lost');
 
   test('before the first event: an HTTP status, and 429 where the queue is full', async () => {
@@ -383,7 +383,7 @@ describe('messages that break', () => {
     expect(events.some(({ name }) => name === 'message_stop')).toBe(false);
   });
 
-  test('after a slow start: the status is sent already, so the first event is the error', async () => {
+  test('after a slow start: the status was already sent, so the first event is the error', async () => {
     const { post } = await serve({ fail: { after: 1, error: lost }, delayMs: 1500, answer: () => ['', 'x'] });
     const response = await post(route, { ...hi, stream: true });
     expect(response.status).toBe(200);

@@ -17,7 +17,7 @@ const host = {
   external: { live: () => Promise.resolve([]) },
 };
 
-test("the host's own counters, and what is watched behind them, in one text that keeps to the grammar", async () => {
+test("the host's own counters, followed by the traced metrics, in one valid text", async () => {
   const watched = new Metrics();
   const { send } = await serve([metricsRoute({ ...host, watched })]);
   const read = async () => {
@@ -52,13 +52,13 @@ test("the host's own counters, and what is watched behind them, in one text that
   expect(families.get('lathe_tasks_total')).toMatchObject({ type: 'counter', samples: [{ value: 2 }] });
 });
 
-test('where nobody watches there are the counters alone', async () => {
+test('without tracing there are only the counters', async () => {
   const { send } = await serve([metricsRoute(host)]);
   const families = readPrometheus(await (await send('GET', '/metrics')).text());
   expect(families.size).toBe(11);
 });
 
-test('a database that hangs, or fails, costs what only it knows and nothing else', async () => {
+test('a database that hangs or fails removes only its own metrics', async () => {
   const hangs = { ...host, countWork: () => new Promise<never>(() => undefined) };
   const fails = { ...host, external: { live: () => Promise.reject(new Error('gone')) } };
   for (const [at, lost, kept] of [

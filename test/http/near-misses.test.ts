@@ -18,7 +18,7 @@ async function refusalOf(path: string, body: unknown) {
   return { status: response.status, ...error };
 }
 
-describe('a wrong base address is told the right path', () => {
+describe('a wrong base address gets a hint with the right path', () => {
   it.each([
     ['/v1/v1/chat/completions', '/v1/chat/completions'],
     ['/v1/v1/v1/chat/completions', '/v1/chat/completions'],
@@ -50,7 +50,7 @@ describe('a wrong base address is told the right path', () => {
   );
 });
 
-describe("another wire's member is refused with the name it has here", () => {
+describe("another wire's member is refused with its name on this wire", () => {
   const format = { type: 'json_schema', json_schema: { name: 'x', schema: {} } };
   it.each([
     [responses, 'response_format', format, 'text.format', [null, { type: 'text' }]],
@@ -73,7 +73,7 @@ describe("another wire's member is refused with the name it has here", () => {
   });
 });
 
-describe('what is missing or has the shape of another wire', () => {
+describe('members that are missing or have the format of another wire', () => {
   it('max_tokens is required of a message', async () => {
     const { message } = await refusalOf(anthropic.path, { model: 'scripted', messages });
     expect(message).toMatch(/max_tokens: is required: expected a whole number/);
@@ -81,7 +81,7 @@ describe('what is missing or has the shape of another wire', () => {
     expect(wrong.message).toMatch(/max_tokens: expected a whole number/);
   });
 
-  it('more tokens than the context has blame the length, not the number of answers', async () => {
+  it('more tokens than the context are reported as length, not as number of answers', async () => {
     for (const member of ['max_tokens', 'max_completion_tokens']) {
       const refused = await refusalOf(chat.path, { ...chat.body, [member]: 100_000_000 });
       expect(refused).toMatchObject({ status: 400, code: 'context_length_exceeded', param: 'messages' });
@@ -92,7 +92,7 @@ describe('what is missing or has the shape of another wire', () => {
     expect(several).toMatchObject({ status: 400, param: 'n' });
   });
 
-  it('a tool that is no function has one violation', async () => {
+  it('a tool that is not a function has one violation', async () => {
     const { message } = await refusalOf(chat.path, { ...chat.body, tools: [{ type: 'web_search' }] });
     expect(message).toBe(
       "tools.0.type: tools of type 'web_search' cannot be called by this model; describe them as functions.",
@@ -109,7 +109,7 @@ describe('what is missing or has the shape of another wire', () => {
     },
   );
 
-  it('a tool of chat completions is told how responses have it', async () => {
+  it('a tool in chat completions format gets the format of responses', async () => {
     const tools = [{ type: 'function', function: { name: 'f', parameters: {} } }];
     const { message, param } = await refusalOf(responses.path, { ...responses.body, tools });
     expect(message).toContain('tools.0.function: put name, description and parameters beside type');

@@ -56,7 +56,7 @@ describe("ollama's client", () => {
     expect(whole.total_duration).toBeGreaterThanOrEqual(whole.prompt_eval_duration + whole.eval_duration);
   });
 
-  test('the conversation goes on from a context as it does from its messages', async () => {
+  test('a conversation continues from a context as it does from its messages', async () => {
     const first = await ollama.generate({ model, prompt: 'What is 2 plus 3?', options });
     const second = await ollama.generate({
       model,
@@ -157,7 +157,7 @@ describe("ollama's client", () => {
     }
   });
 
-  test('stops when it is told to, in the middle', async () => {
+  test('stops mid-stream when aborted', async () => {
     const stream = await ollama.generate({
       model,
       prompt: 'x',
@@ -174,7 +174,7 @@ describe("ollama's client", () => {
     await expect.poll(async () => (await stats()).some((slot) => slot.is_processing)).toBe(false);
   });
 
-  test('leaves out the oldest turns of a conversation that is too long, unless it may not', async () => {
+  test('drops the oldest turns of a conversation that is too long, unless truncation is disabled', async () => {
     const long = Array.from({ length: 60 }, (_, index) => [
       ...says(`Question ${index}: ${'what is the colour of the sky over the sea? '.repeat(3)}`),
       { role: 'assistant', content: 'Blue.' },
@@ -190,7 +190,7 @@ describe("ollama's client", () => {
     await expect(ollama.chat({ model, messages: single, options })).rejects.toThrow(/context holds 1024/);
   });
 
-  test('is told what this model cannot', async () => {
+  test('gets an error for what this model does not support', async () => {
     const image = new Uint8Array([1, 2, 3]);
     await expect(ollama.generate({ model, prompt: 'x', images: [image] })).rejects.toThrow(
       /reads text and no images/,
@@ -208,7 +208,7 @@ describe("ollama's client", () => {
     });
   });
 
-  test('sees what is there', async () => {
+  test('lists the available models', async () => {
     expect((await ollama.version()).version).toMatch(/^\d+\.\d+\.\d+/);
     const [running] = (await ollama.ps()).models;
     const [listed] = (await ollama.list()).models;

@@ -1,4 +1,6 @@
-/** The stored models through Ollama's own client: pulled, copied, created, deleted; on real files, without a GPU. */
+/**
+ * Management of stored models through Ollama's own client: pull, copy, create and delete, on real files, without a GPU.
+ */
 import { createHash } from 'node:crypto';
 import {
   cpSync,
@@ -52,7 +54,7 @@ const upload = (bytes: Uint8Array<ArrayBuffer>, digest = digestOf(bytes)) =>
   fetch(`${url}/api/blobs/${digest}`, { method: 'POST', body: bytes });
 
 describe('pull', () => {
-  test('goes on where it was cut, and tells how far it is', async () => {
+  test('resumes where it was interrupted, and reports progress', async () => {
     hub.fault = (request, response) => {
       if (!request.url?.endsWith('.gguf')) return false;
       hub.fault = (other, refused) => {
@@ -85,11 +87,11 @@ describe('pull', () => {
     expect(readFileSync(at('owner--tiny-GGUF', 'tiny-Q8_0.gguf'))).toEqual(tiny);
   });
 
-  test('two at a time share one download, and who leaves does not cut the other', async () => {
+  test('two clients share one download, and one that leaves does not stop the other', async () => {
     await ollama.delete({ model: 'owner--tiny-GGUF/tiny-Q8_0' });
     hub.log.length = 0;
     const goOn = Promise.withResolvers<void>();
-    // Little by little, until both are at it.
+    // Served slowly, until both clients take part.
     hub.fault = (request, response) => {
       if (!request.url?.endsWith('.gguf')) return false;
       response.writeHead(200, { 'content-length': tiny.length });
@@ -126,7 +128,7 @@ describe('pull', () => {
     expect(await ollama.pull({ model: 'hf.co/owner/tiny-GGUF' })).toEqual({ status: 'success' });
   });
 
-  test("other registries' names are refused with what to do, unless they are stored", async () => {
+  test('names of other registries are refused with advice, unless they are stored', async () => {
     for (const model of ['llama3.2', 'library/llama3.2:1b', 'example.com/o/n']) {
       await expect(ollama.pull({ model })).rejects.toThrow(
         /name a repository of a Hugging Face hub as hf.co/,
@@ -174,7 +176,7 @@ describe('list and show', () => {
     expect(shown.capabilities).toContain('completion');
   });
 
-  test('what cannot be used is not listed, and showing it tells why', async () => {
+  test('unusable models are not listed, and showing one states the reason', async () => {
     mkdirSync(at('o--bad'));
     writeFileSync(at('o--bad', 'bad.gguf'), tiny.subarray(0, 300_000));
     expect(await names()).not.toContain('o--bad:bad');
@@ -186,7 +188,7 @@ describe('list and show', () => {
 });
 
 describe('copy and delete', () => {
-  test('a copy is a model of its own that takes no room', async () => {
+  test('a copy is a separate model that takes no space', async () => {
     await ollama.copy({ source: 'tiny-Q8_0', destination: 'mine:v1' });
     expect(await names()).toContain('mine:v1');
     expect((await ollama.show({ model: 'mine:v1' })).details.family).toBe('llama');
@@ -229,7 +231,7 @@ describe('copy and delete', () => {
     ]);
   });
 
-  test('what is deleted is a model of the data directory', async () => {
+  test('only models of the data directory are deleted', async () => {
     await expect(ollama.delete({ model: 'lathe-tiny' })).rejects.toThrow(/part of the host/);
     for (const model of ['../../etc', 'absent', '..'])
       await expect(ollama.delete({ model })).rejects.toThrow(/not found/);
@@ -238,7 +240,7 @@ describe('copy and delete', () => {
     expect(existsSync(at('owner--tiny-GGUF', 'tiny-Q8_0.gguf'))).toBe(true);
   });
 
-  test('one at a time: of many for one name, one is the first', async () => {
+  test('concurrent requests for one name are serialized: one succeeds first', async () => {
     const statuses = async (requests: readonly Promise<Response>[]) =>
       (await Promise.all(requests)).map(({ status }) => status).sort((a, b) => a - b);
     const eight = Array.from({ length: 8 });
@@ -255,7 +257,7 @@ describe('copy and delete', () => {
     expect(readdirSync(at()).filter((name) => name.startsWith('.new-'))).toEqual([]);
   });
 
-  test('what a host that was killed left half made goes with the next change', async () => {
+  test('partial files of a killed host are removed with the next change', async () => {
     const old = at('.new-00000000', 'left.gguf');
     mkdirSync(dirname(old));
     writeFileSync(old, 'half');
@@ -293,7 +295,7 @@ describe('copy and delete', () => {
 });
 
 describe('create', () => {
-  test('from an upload that is what its digest says', async () => {
+  test('from an upload that matches its digest', async () => {
     const digest = digestOf(tiny);
     const head = () => fetch(`${url}/api/blobs/${digest}`, { method: 'HEAD' });
     expect((await head()).status).toBe(404);
@@ -330,7 +332,7 @@ describe('create', () => {
     expect((await ollama.show({ model: 'second' })).parameters).toBe('');
   });
 
-  test('is there with its defaults or not at all', async () => {
+  test('exists with its defaults or not at all', async () => {
     mkdirSync(at('half', '.lathe.json', 'in the way'), { recursive: true });
     const made = await post('/api/create', {
       model: 'half:made',
@@ -359,7 +361,7 @@ describe('create', () => {
     });
   });
 
-  test('refuses what is no model, another content, and members that it cannot honour', async () => {
+  test('refuses files that are no model, content that does not match, and unsupported members', async () => {
     const other = new TextEncoder().encode('no model');
     const wrong = await upload(other, digestOf(tiny));
     expect([wrong.status, await wrong.json()]).toEqual([
@@ -383,7 +385,7 @@ describe('create', () => {
       [{ files: { 'x.gguf': digestOf(tiny) } }, /send it with POST \/api\/blobs/],
       [{ files: { 'x.txt': digestOf(other) } }, /is no GGUF file/],
       [{ from: 'lathe-tiny', template: '{{ .Prompt }}' }, /template: templates in Go's/],
-      [{ from: 'lathe-tiny', adapters: { a: 'b' } }, /adapters are not served/],
+      [{ from: 'lathe-tiny', adapters: { a: 'b' } }, /adapters are not supported/],
       [{ from: 'lathe-tiny', quantize: 'q4_K_M' }, /--quantize/],
       [{ from: 'lathe-tiny', messages: [{ role: 'user', content: 'x' }] }, /stored conversations/],
       [{ from: 'lathe-tiny', parameters: { temperature: -1 } }, /parameters.temperature/],

@@ -22,7 +22,7 @@ const ask = { model: 'scripted', prompt: 'hi' };
 const durations = ['total_duration', 'load_duration', 'prompt_eval_duration', 'eval_duration'];
 
 describe('answers', () => {
-  test('a conversation comes in lines unless told otherwise, with the measures on the last', async () => {
+  test('a conversation is answered in lines by default, with the timings on the last line', async () => {
     const { post } = await serve();
     const response = await post('/api/chat', hi);
     expect(response.headers.get('content-type')).toBe('application/x-ndjson');
@@ -56,7 +56,7 @@ describe('answers', () => {
     });
   });
 
-  test('a prompt is answered in the conversation of the template, with a context to go on from', async () => {
+  test('a prompt is rendered by the template, and the answer has a context to continue from', async () => {
     const { post, engine } = await serve();
     const all = await lines(await post('/api/generate', { ...ask, system: 'be kind' }));
     for (const line of all) generateLine.strict().parse(line);
@@ -67,7 +67,7 @@ describe('answers', () => {
     expect(last.context.slice(0, -4)).toEqual(engine.requests[0]?.prompt);
   });
 
-  test('a raw prompt is what it is, markup included, and has no context', async () => {
+  test('a raw prompt is used verbatim, including markup, and has no context', async () => {
     const { post, engine } = await serve();
     const answer = (await (
       await post('/api/generate', { ...ask, prompt: '<|im_start|>x', raw: true, stream: false })
@@ -111,7 +111,7 @@ describe('answers', () => {
     expect(seeds).not.toContain(engine.requests[2]?.sampling.seed);
   });
 
-  test('what clients send as a habit passes: windows of penalties, many stop texts, empty ones', async () => {
+  test('common client options are accepted: penalty windows, many stop texts, empty stop texts', async () => {
     const { post, engine } = await serve();
     const stop = Array.from({ length: 40 }, (_, index) => `\nname${index}:`);
     const options = { repeat_last_n: 64, repeat_penalty: 1.1, stop: [...stop, ''] };
@@ -125,7 +125,7 @@ describe('answers', () => {
     expect(engine.requests.at(-1)?.sampling.repetitionPenalty).toBe(1);
   });
 
-  test('num_predict below 1 means until the end, -2 beyond it; num_ctx is a lower limit', async () => {
+  test('num_predict below 1 means until the end, -2 ignores the end; num_ctx lowers the limit', async () => {
     const { post, engine } = await serve({ contextLength: 200 });
     const limits: unknown[] = [];
     for (const options of [
@@ -159,7 +159,7 @@ describe('answers', () => {
     ]);
   });
 
-  test('without a prompt the model is loaded, or said to be unloaded', async () => {
+  test('without a prompt the model is loaded, or reported as unloaded', async () => {
     const { post, engine } = await serve();
     for (const [path, body] of [
       ['/api/generate', { model: 'scripted' }],
@@ -204,7 +204,7 @@ describe('answers', () => {
     });
   });
 
-  test.each(['/api/chat', '/api/generate'])('thoughts stand apart from the answer: %s', async (path) => {
+  test.each(['/api/chat', '/api/generate'])('reasoning is separate from the answer: %s', async (path) => {
     const { post, grammars } = await serve({
       chatTemplate: thinkingTemplate,
       answer: () => ['<think>\nHm', '.</think>\n\n', 'Hel', 'lo'],
@@ -225,11 +225,11 @@ describe('answers', () => {
     const bound = await post(path, { ...hi, ...ask, think: true, format: 'json', stream: false });
     expect(bound.status).toBe(200);
     expect(said((await bound.json()) as Record<string, unknown>)[0]).toBe('Hm.');
-    // The thoughts are no JSON: what binds the answer has a place for them before it.
+    // Reasoning is not JSON: the grammar of the answer allows it before the JSON.
     expect(JSON.stringify(grammars.compiled.at(-1))).toContain('think');
   });
 
-  test('results of calls are taken', async () => {
+  test('results of calls are accepted', async () => {
     const { post, engine } = await serve();
     const messages = [
       { role: 'user', content: 'weather?' },
@@ -256,7 +256,7 @@ describe('answers', () => {
     expect([buffered.status, await buffered.json()]).toEqual([503, { error: 'the GPU was lost' }]);
   });
 
-  test('who goes away stops the answer', async () => {
+  test('a client that disconnects stops the answer', async () => {
     const { post, engine } = await serve({ answer: () => Array<string>(1000).fill('x'), delayMs: 5 });
     const gone = new AbortController();
     const response = await post('/api/generate', ask, { signal: gone.signal });
@@ -272,13 +272,13 @@ describe('refusals', () => {
     ['a template', { template: '{{ .Prompt }}' }, /template: templates in Go's language/],
     ['a strange format', { format: 'yaml' }, /format: expected 'json' or a JSON schema/],
     ['a bad duration', { keep_alive: 'soon' }, /keep_alive: expected seconds or a duration/],
-    ['mirostat', { options: { mirostat: 2 } }, /options.mirostat: mirostat is not served/],
-    ['typical_p', { options: { typical_p: 0.5 } }, /options.typical_p: typical_p is not served/],
+    ['mirostat', { options: { mirostat: 2 } }, /options.mirostat: mirostat is not supported/],
+    ['typical_p', { options: { typical_p: 0.5 } }, /options.typical_p: typical_p is not supported/],
     ['a bad temperature', { options: { temperature: -1 } }, /temperature: expected a number from 0/],
     ['thinking that the model cannot', { think: true }, /"scripted" does not support thinking/],
     ['a strange level of thinking', { think: '' }, /think: expected true, false or one of low, medium, high/],
     ['tokens that do not exist', { context: [100_000] }, /context: no such token: 100000/],
-    ['a system text beside raw', { raw: true, system: 'x' }, /system: does not go together with `raw`/],
+    ['a system text beside raw', { raw: true, system: 'x' }, /system: cannot be combined with `raw`/],
   ])('%s', async (_, members, message) => {
     const { post } = await serve();
     const response = await post('/api/generate', { ...ask, ...members });
@@ -286,7 +286,7 @@ describe('refusals', () => {
     expect(((await response.json()) as { error: string }).error).toMatch(message);
   });
 
-  test('what is idle passes', async () => {
+  test('values without effect are accepted', async () => {
     const { post } = await serve();
     const response = await post('/api/generate', {
       ...ask,
@@ -312,7 +312,7 @@ describe('refusals', () => {
     );
   });
 
-  test('models that are not there, none, and a host without one', async () => {
+  test('unknown models, no model name, and a host without a model', async () => {
     const { post } = await serve();
     for (const path of ['/api/chat', '/api/generate', '/api/show', '/api/embed', '/api/create']) {
       const response = await post(path, {
@@ -338,14 +338,14 @@ describe('refusals', () => {
     expect(await (await bare.get('/api/ps')).json()).toEqual({ models: [] });
   });
 
-  test('a model that embeds answers nothing, and one that answers embeds nothing', async () => {
+  test('an embedding model generates nothing, and a generating model embeds nothing', async () => {
     const { post } = await serve({ embeds: 4 });
     expect((await post('/api/chat', hi)).status).toBe(400);
     const other = await serve();
     expect((await other.post('/api/embed', { model: 'scripted', input: 'x' })).status).toBe(400);
   });
 
-  test('what this host does not serve', async () => {
+  test('routes that this host does not serve', async () => {
     const { post } = await serve();
     for (const path of ['/api/push', '/api/me', '/api/signout']) {
       const response = await post(path, {});
@@ -355,7 +355,7 @@ describe('refusals', () => {
     expect([unknown.status, await unknown.json()]).toEqual([404, { error: expect.any(String) }]);
   });
 
-  test('JSON counts without its type, but not from a page of another origin', async () => {
+  test('JSON is accepted without a content type, but not from a page of another origin', async () => {
     const { post } = await serve();
     const form = { 'content-type': 'application/x-www-form-urlencoded' };
     const body = { ...hi, stream: false };
@@ -369,7 +369,7 @@ describe('refusals', () => {
 });
 
 describe('embeddings', () => {
-  test('one text or several, cut to the context unless told otherwise', async () => {
+  test('one text or several, truncated to the context by default', async () => {
     const { post, engine } = await serve({ embeds: 4, contextLength: 8 });
     const answer = (await (
       await post('/api/embed', { model: 'scripted', input: ['ab', 'c'.repeat(50)] })
@@ -406,7 +406,7 @@ describe('embeddings', () => {
 });
 
 describe('about the host', () => {
-  test('it is there, with a version', async () => {
+  test('it is alive and has a version', async () => {
     const { get } = await serve();
     const root = await get('/');
     expect([root.status, root.headers.get('content-type'), await root.text()]).toEqual([
@@ -423,7 +423,7 @@ describe('about the host', () => {
     expect(await (await get('/api/status')).json()).toMatchObject({ cloud: { disabled: true } });
   });
 
-  test('a resident model that is no stored one answers to what the list calls it, also with slashes', async () => {
+  test('a resident model that is not stored is found by its listed name, including slashes', async () => {
     const { get, post, engine } = await serve();
     Object.assign(engine.model, { id: 'org/some-model' });
     const { models } = tagsAnswer.parse(await (await get('/api/tags')).json());

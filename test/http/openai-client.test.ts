@@ -82,7 +82,7 @@ describe('the official openai client', () => {
     });
   });
 
-  test('it retries a full queue as Retry-After says, and gets its answer', async () => {
+  test('it retries a full queue after Retry-After, and gets its answer', async () => {
     const held = Promise.withResolvers<void>();
     const { host } = await client({ capacity: 1, hold: () => held.promise });
     const refused: number[] = [];
@@ -160,7 +160,7 @@ describe('the official openai client', () => {
     ]);
   });
 
-  test('embeddings come as floats, though it asks for base64; images are refused in words', async () => {
+  test('embeddings arrive as floats although it requests base64; images are refused with a message', async () => {
     const { openai } = await client({ embeds: 3 });
     const made = await openai.embeddings.create({ model: 'scripted', input: ['ab', 'c'] });
     expect(made.data.map(({ embedding }) => embedding.length)).toEqual([3, 3]);
@@ -180,7 +180,7 @@ describe('the official openai client', () => {
 describe('structured answers', () => {
   const city = z.object({ name: z.string(), people: z.number() });
 
-  test('parse gives what a zod schema says; the schema constrains the answer', async () => {
+  test('parse returns the type of a zod schema, and the schema constrains the answer', async () => {
     const { openai, host } = await client({ answer: () => ['{"name": "Ulm",', ' "people": 1}'] });
     const asked = { ...hi, response_format: zodResponseFormat(city, 'city') };
     const answer = await openai.chat.completions.parse(asked);
@@ -256,7 +256,7 @@ describe('tools', () => {
     },
   );
 
-  test('a text that is no call stays a text, also where tools are there', async () => {
+  test('text that is not a call stays text, even where tools are defined', async () => {
     const { openai } = await client({ answer: () => pieces('a <tool_cal of no meaning') });
     const answer = await openai.chat.completions.create({ ...hi, tools: [zodFunction(weather)] });
     expect(answer.choices[0]).toMatchObject({
@@ -266,7 +266,7 @@ describe('tools', () => {
     expect(answer.choices[0]?.message).not.toHaveProperty('tool_calls');
   });
 
-  test('a choice of a tool that is not there is refused at tool_choice', async () => {
+  test('a choice of an undefined tool is refused at tool_choice', async () => {
     const { openai } = await client();
     const asked = {
       ...hi,

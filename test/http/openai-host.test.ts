@@ -86,7 +86,7 @@ describe('tools', () => {
   );
 });
 
-describe('what the answer must look like', () => {
+describe('output constraints', () => {
   const schema = {
     type: 'object',
     properties: {
@@ -98,7 +98,7 @@ describe('what the answer must look like', () => {
     additionalProperties: false,
   };
 
-  test('four answers at a high temperature all fit the schema', async () => {
+  test('four answers at a high temperature all match the schema', async () => {
     const answer = await openai.chat.completions.create({
       ...ask('Describe a person.'),
       temperature: 1.5,
@@ -120,7 +120,7 @@ describe('what the answer must look like', () => {
     [{ guided_choice: ['yes', 'no'] }, (text: string) => ['yes', 'no'].includes(text)],
     [{ guided_regex: '[0-9]{3}-[a-f]{2}' }, (text: string) => /^[0-9]{3}-[a-f]{2}$/.test(text)],
     [{ grammar: 'root ::= "<" [a-z]+ ">"' }, (text: string) => /^<[a-z]+>?$/.test(text)],
-  ])('%j binds conversations and texts', async (members, fits) => {
+  ])('%j constrains conversations and texts', async (members, fits) => {
     for (const [path, body] of [
       ['/v1/chat/completions', ask('Say something.')],
       ['/v1/completions', { prompt: 'Say', temperature: 1 }],
@@ -136,7 +136,7 @@ describe('what the answer must look like', () => {
     }
   });
 
-  test('a schema that cannot be kept is refused with its place, that of a strict tool too', async () => {
+  test('a schema that cannot be enforced is refused with its path, including that of a strict tool', async () => {
     const foreign = { type: 'object', properties: { a: { $ref: 'http://elsewhere/schema' } } };
     const strict = { type: 'function', function: { name: 'f', strict: true, parameters: foreign } };
     const format = { type: 'json_schema', json_schema: { name: 'x', schema: foreign } };
@@ -153,7 +153,7 @@ describe('what the answer must look like', () => {
 });
 
 describe('log probabilities', () => {
-  test('belong to the tokens of the text; the first of a greedy answer is the likeliest', async () => {
+  test('belong to the tokens of the text; the first of a greedy answer is the most likely', async () => {
     const { choices } = await openai.chat.completions.create({
       ...ask('Who are you?'),
       logprobs: true,
@@ -170,7 +170,7 @@ describe('log probabilities', () => {
     }
   });
 
-  test('a prompt is scored as the answer that it repeats was, without an answer of its own', async () => {
+  test('an echoed prompt without an answer is scored like the answer it repeats', async () => {
     const prompt = 'Once upon a time';
     const said = await openai.completions.create({
       model,

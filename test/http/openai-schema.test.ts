@@ -15,7 +15,7 @@ const tools = ['weather', 'time'].map((name) => ({
 }));
 const chat = { messages: [{ role: 'user', content: 'hi' }] };
 
-/** Every kind of answer: what the model writes, and what is asked. */
+/** Every kind of answer: the model's output, and the request members. */
 const conversations: readonly [name: string, answer: readonly string[], members: object][] = [
   ['a text', ['Hello', ', ', 'world'], {}],
   ['nothing', [], {}],
@@ -67,7 +67,7 @@ describe.skipIf(file === undefined)("OpenAI's published schemas (skipped where .
     if ('best_of' in members) return;
     const asked = { ...members, stream: true, stream_options: { include_usage: true } };
     for (const frame of (await readEvents(await post('/v1/completions', asked))).slice(0, -1)) {
-      // The schema is also the chunk's, but has no nulls where chunks have them.
+      // The schema is shared with chunks, but does not allow the nulls that chunks have.
       const chunk = JSON.parse(frame) as Json;
       if (chunk['usage'] === null) delete chunk['usage'];
       for (const choice of chunk['choices'] as Json[]) choice['finish_reason'] ??= 'stop';
@@ -75,7 +75,7 @@ describe.skipIf(file === undefined)("OpenAI's published schemas (skipped where .
     }
   });
 
-  test('accept the log probabilities of a prompt, but for the null that its first token has', async () => {
+  test('accept the log probabilities of a prompt, except for the null of its first token', async () => {
     const { post } = await serve();
     const asked = { prompt: 'ab', echo: true, logprobs: 1, max_tokens: 0 };
     const body = (await (await post('/v1/completions', asked)).json()) as { choices: { logprobs: Json }[] };

@@ -13,7 +13,7 @@ const outside =
     .flatMap((many) => many ?? [])
     .find(({ internal, family }) => !internal && family === 'IPv4')?.address ?? '127.0.0.1';
 
-/** Every operation of the host, by the scopes of which one opens it. */
+/** Every operation of the host, by its accepted scopes. */
 const expected: Readonly<Record<string, string>> = {
   none: 'getHealth getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
   read: `getHostInfo getHostTelemetry getHostSessions getHostServed getHostHarnesses
@@ -91,11 +91,11 @@ beforeAll(async () => {
 afterAll(() => host?.end());
 
 describe('a token with a scope', () => {
-  it('opens what its scope names, on every route that is mounted, and nothing else', async () => {
+  it('is accepted exactly on the routes of its scope, on every mounted route', async () => {
     const decided = Object.entries(expected).flatMap(([needed, ids]) =>
       ids.split(/\s+/).map((id) => [id, needed] as const),
     );
-    // Whoever mounts a route says here what opens it.
+    // A new route must be listed here with its scopes.
     expect(operations.map(({ id }) => id).toSorted()).toEqual(decided.map(([id]) => id).toSorted());
     const neededOf = new Map(decided);
     for (const scope of peerScopes) {
@@ -116,7 +116,7 @@ describe('a token with a scope', () => {
     }
   });
 
-  it('opens the gateway to infer alone, and pages to all', async () => {
+  it('is accepted by the gateway only with infer, and for pages with any scope', async () => {
     for (const scope of peerScopes) {
       const headers = await tokenOf({ name: `gateway-${scope}`, scope: [scope] });
       for (const path of ['/gateway/v1/catalog', '/gateway/v1/no-such-route']) {
@@ -124,12 +124,12 @@ describe('a token with a scope', () => {
         expect([scope, path, status === 403]).toEqual([scope, path, scope !== 'infer']);
       }
       expect((await fetch(`${url}/console/door`, { method: 'POST', headers })).status).toBe(204);
-      // What is not there is nobody's.
+      // Unknown paths are not accessible.
       expect((await fetch(`${url}/no/such/route`, { headers })).status).toBe(404);
     }
   });
 
-  it('may have several; without one a token does all that a peer may', async () => {
+  it('may have several scopes; a token without scopes is unrestricted', async () => {
     const two = await tokenOf({ name: 'two', scope: ['approve', 'read', 'read'] });
     for (const [path, status] of [
       ['/host/v1/info', 200],
@@ -155,7 +155,7 @@ describe('a token with a scope', () => {
     expect((await fetch(`${url}/lab/v1/bindings`, { method: 'DELETE', headers: all })).status).toBe(503);
   });
 
-  it('is listed with its limits; default: none', async () => {
+  it('is listed with its limits, by default none', async () => {
     const expires_at = new Date(Date.now() + 3_600_000).toISOString();
     const limited = await mint({ name: 'limited', scope: ['infer', 'read'], expires_at });
     expect(limited).toMatchObject({ status: 201, body: { scope: ['read', 'infer'], expires_at } });
@@ -181,7 +181,7 @@ describe('a token with a scope', () => {
     [{ name: 'x', expires_at: '2001-01-01T00:00:00Z' }, 'expires_at'],
     [{ name: 'x', expires_at: '2999-01-01T00:00:00Z' }, 'expires_at'],
     [{ name: 'x', expires: '2999-01-01T00:00:00Z' }, 'expires'],
-  ])('is not minted with limits that nobody could mean: %j', async (body, named) => {
+  ])('is not minted with invalid limits: %j', async (body, named) => {
     const answer = await mint(body);
     expect(answer.status).toBe(400);
     expect(JSON.stringify(answer.body)).toContain(named);
@@ -189,12 +189,12 @@ describe('a token with a scope', () => {
   });
 });
 
-it('a token past its expiry is refused with 401, which says so; before it, it is as good as any', async () => {
+it('an expired token is refused with a 401 that says so; before, it is accepted', async () => {
   const expires_at = new Date(Date.now() + 3_600_000).toISOString();
   const headers = await tokenOf({ name: 'brief', expires_at });
   const info = () => fetch(`${url}/host/v1/info`, { headers });
   expect((await info()).status).toBe(200);
-  // As if it had been minted for the past.
+  // As if it had been minted with a past expiry.
   const past = '2001-01-01T00:00:00.000Z';
   const db = new DatabaseSync(join(dataDir, 'lathe.db'), { timeout: 5000 });
   db.prepare('update peers set expires_at = ? where name = ?').run(past, 'brief');
@@ -206,7 +206,7 @@ it('a token past its expiry is refused with 401, which says so; before it, it is
   ]);
   expect(refused.headers.get('www-authenticate')).toMatch(/^Bearer error="invalid_token"/);
   expect((await fetch(`${url}/health`, { headers })).status).not.toBe(401);
-  // Its name is free again when it is revoked.
+  // Its name can be used again after it is revoked.
   expect((await mint({ name: 'brief' })).status).toBe(409);
   await fetch(`${control}/host/v1/peers/brief`, { method: 'DELETE', headers: operator });
   expect((await mint({ name: 'brief' })).status).toBe(201);

@@ -20,7 +20,7 @@ afterEach(async () => {
 const hi = { messages: [{ role: 'user', content: 'hi' }] };
 
 describe('with a model', () => {
-  test('health, info and models name it, in the shapes of their schemas', async () => {
+  test('health, info and models name it and match their schemas', async () => {
     const { get } = await serve();
     expect(health.strict().parse(await (await get('/health')).json()).planes).toEqual([
       'host',
@@ -47,7 +47,7 @@ describe('with a model', () => {
     expect(openaiError.parse(await absent.json()).error.code).toBe('model_not_found');
   });
 
-  test('a model whose id has slashes is found as it is and encoded; HEAD answers without a body', async () => {
+  test('a model id with slashes is found plain and encoded; HEAD answers without a body', async () => {
     const { get, engine } = await serve();
     Object.assign(engine.model, { id: 'a/b c' });
     for (const path of ['/v1/models/a/b%20c', '/v1/models/a%2Fb%20c']) {
@@ -59,7 +59,7 @@ describe('with a model', () => {
     expect((await get('/v1/models/a', { method: 'HEAD' })).status).toBe(404);
   });
 
-  test('telemetry: streamed completions are served but contribute no tokens; refused ones are not served', async () => {
+  test('telemetry: streamed completions count as served without tokens; refused ones do not count', async () => {
     const { get, post } = await serve();
     const total = async () => hostTelemetry.strict().parse(await (await get('/host/v1/telemetry')).json());
     expect(await total()).toMatchObject({
@@ -83,7 +83,7 @@ describe('with a model', () => {
 });
 
 describe('what the telemetry measures', () => {
-  test('coverage names every route whose buffered answers are measured, and no other one', async () => {
+  test('coverage lists exactly the routes whose buffered answers are measured', async () => {
     const { get, post, planes } = await serve({ fim: true });
     const total = async () => hostTelemetry.strict().parse(await (await get('/host/v1/telemetry')).json());
     const completions = planes
@@ -106,7 +106,7 @@ describe('what the telemetry measures', () => {
 });
 
 describe('without a model', () => {
-  test("planes that need none work, completions answer 503 in OpenAI's envelope", async () => {
+  test("planes that need no model work, completions answer 503 in OpenAI's envelope", async () => {
     const { get, post } = await serve({}, 'none');
     expect((await get('/health')).status).toBe(200);
     expect(hostHealth.parse(await (await get('/host/v1/health')).json())).toEqual({
@@ -139,7 +139,7 @@ describe('without a model', () => {
 });
 
 describe('while a model loads', () => {
-  test("health is llama.cpp's 503, completions are 503 with Retry-After, then all is well", async () => {
+  test("health is llama.cpp's 503, completions are 503 with Retry-After, until it is loaded", async () => {
     const { get, post, resident, engine } = await serve({}, 'loading');
     const waiting = await get('/health');
     expect(waiting.status).toBe(503);
@@ -207,7 +207,7 @@ describe('routing', () => {
 });
 
 describe('the docs page', () => {
-  test('loads nothing: no script, no outside address, a policy that forbids both', async () => {
+  test('has no scripts and no external addresses, and a policy that forbids both', async () => {
     const { get } = await serve();
     const response = await get('/docs');
     expect(response.headers.get('content-type')).toContain('text/html');
@@ -302,20 +302,23 @@ test.each([
     'headers_too_large',
   ],
   ['GET /v1/models HTTP/1.1\r\nHost: localhost\r\nExpect: wonders\r\n\r\n', 417, 'expectation_failed'],
-])('what Node itself refuses has a request id and a body too (%#)', async (request, status, code) => {
-  const { port, get } = await serve();
-  const answer = await new Promise<string>((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1', () => socket.write(request));
-    let received = '';
-    socket.on('data', (data) => {
-      received += data.toString();
+])(
+  'requests that Node itself refuses get a request id and a body too (%#)',
+  async (request, status, code) => {
+    const { port, get } = await serve();
+    const answer = await new Promise<string>((resolve, reject) => {
+      const socket = connect(port, '127.0.0.1', () => socket.write(request));
+      let received = '';
+      socket.on('data', (data) => {
+        received += data.toString();
+      });
+      socket.on('close', () => resolve(received));
+      socket.on('error', reject);
     });
-    socket.on('close', () => resolve(received));
-    socket.on('error', reject);
-  });
-  const [head = '', body = ''] = answer.split('\r\n\r\n');
-  expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
-  expect(head).toMatch(/x-request-id: req_\w{24}/);
-  expect(hostError.parse(JSON.parse(body)).error.code).toBe(code);
-  expect((await get('/health')).status).toBe(200);
-});
+    const [head = '', body = ''] = answer.split('\r\n\r\n');
+    expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    expect(head).toMatch(/x-request-id: req_\w{24}/);
+    expect(hostError.parse(JSON.parse(body)).error.code).toBe(code);
+    expect((await get('/health')).status).toBe(200);
+  },
+);

@@ -44,7 +44,7 @@ describe('responses with the official openai client', () => {
     expect([text, last]).toEqual(['Hello, world!', 'response.completed']);
   });
 
-  test('its helper adds the stream up to what buffered gives', async () => {
+  test('its helper accumulates the stream to the buffered answer', async () => {
     const { openai } = await client();
     const buffered = await openai.responses.create(hi);
     const final = await openai.responses.stream(hi).finalResponse();
@@ -52,7 +52,7 @@ describe('responses with the official openai client', () => {
     expect(final.usage).toEqual(buffered.usage);
   });
 
-  test('it parses what a schema asked for', async () => {
+  test('it parses an answer with a schema', async () => {
     const { openai, host } = await client({ answer: () => ['{"name":', '"Mia"}'] });
     const format = zodTextFormat(z.object({ name: z.string() }), 'person');
     const parsed = await openai.responses.parse({ ...hi, text: { format } });
@@ -107,7 +107,7 @@ describe('responses with the official openai client', () => {
     expect(item.arguments).toBe(text);
   });
 
-  test.each([true, false])('its own runner of tools goes round the loop (stream: %s)', async (stream) => {
+  test.each([true, false])('its tool runner completes the loop (stream: %s)', async (stream) => {
     const { openai, host } = await client({
       answer: ({ prompt }) => {
         const said = Buffer.from(prompt.filter((id) => id < 256)).toString();

@@ -90,7 +90,7 @@ describe('responses', () => {
     });
   });
 
-  test('streamed: named events, numbered; the last one has what buffered says; no [DONE]', async () => {
+  test('streamed: named and numbered events; the last one has the buffered answer; no [DONE]', async () => {
     const { post } = await serve({ answer: () => ['a', 'ü', ' \n', '"\\', '🦊'] });
     const buffered = responseObject.parse(await (await post(route, hi)).json());
     const response = await post(route, { ...hi, stream: true, stream_options: { include_usage: true } });
@@ -122,7 +122,7 @@ describe('responses', () => {
     });
   });
 
-  test('sampling, limit and stops reach the engine; the answer is cut where the limit is', async () => {
+  test('sampling, limit and stop texts reach the engine; the answer ends at the limit', async () => {
     const { post, engine } = await serve({ contextLength: 300 });
     const body = responseObject.parse(
       await (
@@ -150,7 +150,7 @@ describe('responses', () => {
     [{ top_logprobs: 2 }, 2],
     [{ include: ['message.output_text.logprobs'], top_logprobs: 1 }, 1],
     [{ include: ['reasoning.encrypted_content'] }, undefined],
-  ])('%j: %s likeliest tokens', async (members, count) => {
+  ])('%j: %s most likely tokens', async (members, count) => {
     const { post, engine } = await serve({ answer: () => ['a', 'b'] });
     const { output } = responseObject.parse(await (await post(route, { ...hi, ...members })).json());
     expect(engine.requests[0]?.logprobs).toBe(count);
@@ -162,7 +162,7 @@ describe('responses', () => {
     expect(logprobs.every(({ top_logprobs }) => top_logprobs.length === count)).toBe(true);
   });
 
-  test('the form of the answer is a grammar', async () => {
+  test('the answer format is enforced by a grammar', async () => {
     const { post, grammars } = await serve();
     const schema = { type: 'object' };
     await post(route, { ...hi, text: { format: { type: 'json_schema', name: 'x', schema } } });
@@ -170,7 +170,7 @@ describe('responses', () => {
     expect(grammars.compiled).toEqual([{ kind: 'json_schema', schema }, { kind: 'json' }]);
   });
 
-  test('both kinds of answers are counted', async () => {
+  test('buffered and streamed answers are counted', async () => {
     const { post, get } = await serve();
     const { usage } = responseObject.parse(await (await post(route, hi)).json());
     await (await post(route, { ...hi, stream: true })).text();
@@ -194,7 +194,7 @@ describe('responses', () => {
 });
 
 describe('refusals of responses', () => {
-  test('another model, and a conversation longer than the context, which is the input', async () => {
+  test('another model, and a conversation longer than the context, with param `input`', async () => {
     const { post } = await serve({ contextLength: 100 });
     const unknown = await post(route, { ...hi, model: 'gpt-9' });
     expect(unknown.status).toBe(404);
@@ -206,7 +206,7 @@ describe('refusals of responses', () => {
     }
   });
 
-  test('a schema that cannot be kept, at the place where it breaks', async () => {
+  test('a schema that cannot be enforced, with its path', async () => {
     const { post, grammars } = await serve();
     grammars.refuse = new GrammarError('unsupported_schema', 'it says not', { path: '/properties/a' });
     const format = { type: 'json_schema', name: 'x', schema: { type: 'object' } };
@@ -296,7 +296,7 @@ describe('refusals of responses', () => {
     expect(engine.requests).toEqual([]);
   });
 
-  test('their idle values pass, and so does null', async () => {
+  test('values without effect are accepted, and so is null', async () => {
     const { post } = await serve();
     const idle = {
       previous_response_id: null,
@@ -318,7 +318,7 @@ describe('refusals of responses', () => {
     expect((await post(route, { ...hi, ...idle })).status).toBe(200);
   });
 
-  test('10 MB of wrong items and tools are refused soon, with a bounded answer', async () => {
+  test('10 MB of invalid items and tools are refused quickly, with a bounded response', async () => {
     const { post, faults } = await serve();
     const many = (element: string) =>
       Array(Math.floor(10_000_000 / (element.length + 1)))
@@ -341,7 +341,7 @@ describe('refusals of responses', () => {
   });
 });
 
-describe('responses that break', () => {
+describe('responses that fail', () => {
   const lost = new EngineError('device_lost', 'the GPU was lost');
 
   test('before the first event: an HTTP status', async () => {
@@ -367,7 +367,7 @@ describe('responses that break', () => {
     ]);
   });
 
-  test('after a slow start: the status is sent already, so the first event is the error', async () => {
+  test('after a slow start: the status was already sent, so the first event is the error', async () => {
     const { post } = await serve({ fail: { after: 1, error: lost }, delayMs: 1500, answer: () => ['', 'x'] });
     const response = await post(route, { ...hi, stream: true });
     expect(response.status).toBe(200);
@@ -375,7 +375,7 @@ describe('responses that break', () => {
     expect(events.map(({ name }) => name)).toEqual(['error', 'response.failed']);
   });
 
-  test('a fault of ours in the middle is told without its words', async () => {
+  test('an internal error mid-stream is reported without its message', async () => {
     const { post, faults } = await serve({ fail: { after: 1, error: new Error('secret path') } });
     const response = await post(route, { ...hi, stream: true });
     const text = await response.text();
@@ -403,7 +403,7 @@ describe('responses that break', () => {
   });
 });
 
-test('reasoning and calls of a model are items before and after its text, and what they cost is told', async () => {
+test('reasoning and calls are items before and after the text, and their usage is reported', async () => {
   const { post } = await serve({
     chatTemplate: thinkingTemplate,
     answer: () => [

@@ -1,4 +1,7 @@
-/** Changing the resident model on the real host: two models, under load, with clients that leave, and a broken file. */
+/**
+ * Swapping the resident model on the real host: two models, under load, with clients that disconnect, and a broken
+ * file.
+ */
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -40,7 +43,7 @@ const openai = (path: string, body: unknown) =>
   });
 
 describe('the real host', () => {
-  test('answers each request with the model it names, and as before when it comes back', async () => {
+  test('answers each request with the model it names, and identically after swapping back', async () => {
     const before = await ollama.chat({ model: 'lathe-tiny', messages: sum, options: exact });
     expect(before.message.content).toContain('5');
     const vectors = await ollama.embed({ model: 'bert', input: ['a', 'b'] });
@@ -59,7 +62,7 @@ describe('the real host', () => {
     });
   });
 
-  test('a model keeps its names whether it is resident or not, and a request of the wrong kind changes nothing', async () => {
+  test('a model keeps its names whether it is resident or not, and a request of the wrong kind causes no swap', async () => {
     const idsOf = async () => {
       const { data } = (await (await fetch(`${url}/v1/models`)).json()) as { data: { id: string }[] };
       return data.map(({ id }) => id).toSorted();
@@ -93,7 +96,7 @@ describe('the real host', () => {
     expect(await resident()).toEqual(['lathe-tiny']);
   });
 
-  test('keeps its word under load, with clients that leave', async () => {
+  test('answers correctly under load, with clients that disconnect', async () => {
     const models = ['lathe-tiny', 'o--face', 'bert'] as const;
     const one = async (index: number) => {
       const model = models[index % 3] ?? 'bert';
@@ -125,7 +128,7 @@ describe('the real host', () => {
     expect(message.content).toContain('5');
   });
 
-  test('a broken file is refused before the model that works is closed', async () => {
+  test('a broken file is refused before the working model is closed', async () => {
     const loadedBefore = host.output.stderr.split('swapped to').length;
     await expect(ollama.chat({ model: 'broken', messages: sum })).rejects.toThrow(
       /'broken' cannot be loaded: .+/,
@@ -134,7 +137,7 @@ describe('the real host', () => {
     expect(await resident()).toEqual(['lathe-tiny']);
   });
 
-  test('the resident model cannot be deleted or replaced; a copy with defaults of its own is served by it', async () => {
+  test('the resident model cannot be deleted or replaced; a copy with its own defaults is served by it', async () => {
     await ollama.create({
       model: 'terse',
       from: 'lathe-tiny',
@@ -155,7 +158,7 @@ describe('the real host', () => {
     expect((await ollama.embed({ model: 'bert', input: 'a' })).embeddings).toHaveLength(1);
   });
 
-  test('ends in order, also after changes', async () => {
+  test('stops cleanly, even after swaps', async () => {
     host.kill('SIGTERM');
     expect(await host.exit).toEqual({ code: 0, signal: null });
     expect(host.output.stderr).not.toMatch(/error|\bat /i);

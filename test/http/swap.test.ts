@@ -1,4 +1,4 @@
-/** Changing the resident model: who waits, who is served, and what is left when it fails. */
+/** Swapping the resident model: who waits, who is served, and the state after a failure. */
 import Anthropic from '@anthropic-ai/sdk';
 import { afterEach, describe, expect, test } from 'vitest';
 import { modelList } from '../../src/wires/core/models-schema.ts';
@@ -29,14 +29,14 @@ const textOf = async (response: Response): Promise<string> => {
   const body = (await response.json()) as { message?: { content: string }; error?: unknown };
   return body.message?.content ?? JSON.stringify(body);
 };
-/** Twenty pieces, of which all but the first wait for the test. */
+/** Twenty pieces; all but the first wait for the test. */
 const heldAfterFirst = (held: PromiseWithResolvers<void>) => ({
   answer: () => Array<string>(20).fill('.'),
   hold: (piece: number) => (piece === 1 ? held.promise : undefined),
 });
 
 describe('without --swap', () => {
-  test('another stored model is refused with how to get it, on every wire', async () => {
+  test('another stored model is refused with advice, on every wire', async () => {
     const { post, get } = await serve({ models: { a: {}, b: {} }, swap: false });
     const refused = await post('/api/chat', ask('b'));
     expect([refused.status, await refused.json()]).toEqual([
@@ -60,7 +60,7 @@ describe('without --swap', () => {
 });
 
 describe('with --swap', () => {
-  test('the list names the stored models too, in the members of both vendors', async () => {
+  test('the list includes the stored models, with the members of both vendors', async () => {
     const { get, url } = await serve({ models: { a: {}, b: {} } });
     const list = modelList.parse(await (await get('/v1/models')).json());
     expect(list.data.map(({ id }) => id)).toEqual(['a', 'lathe-tiny']);
@@ -74,7 +74,7 @@ describe('with --swap', () => {
     expect(Number.isNaN(Date.parse(first?.created_at ?? ''))).toBe(false);
   });
 
-  test('a request gets the model that it names, on every wire, and the time it took counts as its load', async () => {
+  test('a request gets the model it names, on every wire, and the swap counts as its load time', async () => {
     const { post, get, loads, engines } = await serve({
       models: { a: {}, b: {}, c: { embeds: 2 } },
       loadMs: 30,
@@ -99,7 +99,7 @@ describe('with --swap', () => {
     expect(loads).toHaveLength(4);
   });
 
-  test('a request of the wrong kind is refused before a model is closed for it, on every wire', async () => {
+  test('a request of the wrong kind is refused without a swap, on every wire', async () => {
     const { post, loads } = await serve({ models: { a: {}, b: {}, c: { embeds: 2 } } });
     const says = [{ role: 'user', content: 'x' }];
     const wrong: [path: string, body: object][] = [
@@ -130,14 +130,14 @@ describe('with --swap', () => {
     };
     await refuseAll();
     expect(loads).toEqual([]);
-    // Those that were resident before, too.
+    // Models that were resident before count too.
     for (const model of ['b', 'c', 'a']) await (await post('/api/generate', { model })).text();
     loads.length = 0;
     await refuseAll();
     expect(loads).toEqual([]);
   });
 
-  test('a name that stands for nothing is refused with where the names are', async () => {
+  test('an unknown name is refused with the route that lists the names', async () => {
     const { post } = await serve({ models: { a: {} } });
     const messageOf = async (path: string, model: string) => await (await post(path, ask(model))).text();
     expect(await messageOf('/v1/chat/completions', 'absent')).toMatch(
@@ -154,7 +154,7 @@ describe('with --swap', () => {
     );
   });
 
-  test('who is being answered finishes first, and who names no model takes what is there', async () => {
+  test('running answers finish first, and a request without a model takes the resident one', async () => {
     const held = Promise.withResolvers<void>();
     const { post, loads, looked } = await serve({ models: { a: heldAfterFirst(held), b: {} } });
     const streamed = await post('/api/chat', { ...ask('a'), stream: true });
@@ -179,7 +179,7 @@ describe('with --swap', () => {
     expect(got).toEqual(wanted);
   });
 
-  test('a steady stream for one model does not keep another one out', async () => {
+  test('a steady stream of requests for one model does not starve another model', async () => {
     const { post } = await serve({ models: { a: { delayMs: 5 }, b: {} } });
     let busy = true;
     const steady = Array.from({ length: 4 }, async () => {
@@ -190,7 +190,7 @@ describe('with --swap', () => {
     await Promise.all(steady);
   });
 
-  test('who goes away while waiting is forgotten: the model is not changed for nobody', async () => {
+  test('a client that disconnects while waiting is dropped: there is no swap for it', async () => {
     const held = Promise.withResolvers<void>();
     const { post, loads, looked, ended, resident } = await serve({
       models: { a: heldAfterFirst(held), b: {} },
@@ -210,7 +210,7 @@ describe('with --swap', () => {
     expect(resident.engine?.model.id).toBe('a');
   });
 
-  test('who goes away while its model loads leaves it to the others', async () => {
+  test('a client that disconnects while its model loads does not affect the others', async () => {
     const held = Promise.withResolvers<void>();
     const { post, loads, ended } = await serve({
       models: { a: {}, b: {} },
@@ -228,7 +228,7 @@ describe('with --swap', () => {
     expect(loads).toEqual(['/b']);
   });
 
-  test('who disconnects in the middle of an answer does not hold up the change', async () => {
+  test('a client that disconnects mid-answer does not delay the swap', async () => {
     const { post } = await serve({
       models: { a: { answer: () => Array<string>(10_000).fill('.'), delayMs: 5 }, b: {} },
     });
@@ -238,11 +238,11 @@ describe('with --swap', () => {
     const other = post('/api/chat', ask('b'));
     gone.abort();
     expect(await textOf(await other)).toBe('b');
-    // The engine may be told to stop and closed in the same breath.
+    // The engine may be told to stop and closed right after.
     hosts[0]?.overlaps.splice(0);
   });
 
-  test('the host is alive while it changes, the lab is not', async () => {
+  test('the host is alive during a swap, the lab is not available', async () => {
     const held = Promise.withResolvers<void>();
     const { post, get } = await serve({
       models: { a: {}, b: {} },
@@ -260,7 +260,7 @@ describe('with --swap', () => {
     expect((await get('/props')).status).toBe(200);
   });
 
-  test('a load that fails tells why, and the model from before is there again', async () => {
+  test('a failed load states the reason, and the previous model is restored', async () => {
     const { post, loads } = await serve({
       models: { a: {}, b: {} },
       broken: (location) => location === '/b',
@@ -281,7 +281,7 @@ describe('with --swap', () => {
     expect(await textOf(await post('/api/chat', ask('a')))).toBe('a');
   });
 
-  test('where the model from before fails too, the host says so and takes the next that works', async () => {
+  test('where the previous model fails too, the host says so and loads the next one that works', async () => {
     let broken = false;
     const { post, get } = await serve({
       models: { a: {}, b: {}, c: {} },
@@ -302,7 +302,7 @@ describe('with --swap', () => {
     expect(await textOf(await post('/api/chat', ask('a')))).toBe('a');
   });
 
-  test('a reader that stops reading is left behind once the engine is idle', async () => {
+  test('a stalled reader does not block a swap once the engine is idle', async () => {
     const { post } = await serve({
       models: { a: { answer: () => Array<string>(3000).fill('x'.repeat(10_000)) }, b: {} },
     });
@@ -315,7 +315,7 @@ describe('with --swap', () => {
     await stalled.body?.cancel();
   });
 
-  test('so many may wait, and no more', async () => {
+  test('the number of waiting requests is limited', async () => {
     const held = Promise.withResolvers<void>();
     const { post } = await serve({ models: { a: heldAfterFirst(held), b: {} } });
     const streamed = await post('/api/chat', { ...ask('a'), stream: true });

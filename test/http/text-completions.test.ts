@@ -8,7 +8,7 @@ const serve = scriptedServers();
 const parse = (frames: string[]) => frames.slice(0, -1).map((frame) => JSON.parse(frame) as unknown);
 
 describe('legacy completions', () => {
-  test('a choice a prompt, texts or token ids, 16 tokens by default', async () => {
+  test('one choice per prompt, texts or token ids, 16 tokens by default', async () => {
     const { post, engine } = await serve();
     for (const [prompt, count] of [
       ['a', 1],
@@ -46,7 +46,7 @@ describe('legacy completions', () => {
     ).toBe(2);
   });
 
-  test('max_tokens 0 echoes and asks nothing of the engine', async () => {
+  test('max_tokens 0 echoes without calling the engine', async () => {
     const { post, engine } = await serve();
     const body = completion.parse(
       await (await post('/v1/completions', { prompt: 'abc', echo: true, max_tokens: 0 })).json(),
@@ -71,7 +71,7 @@ describe('legacy completions', () => {
 });
 
 describe('several answers to several prompts', () => {
-  test('the k-th answer to the i-th prompt is choice i * n + k; each prompt counts once', async () => {
+  test('the k-th answer to the i-th prompt is choice i * n + k; each prompt is counted once', async () => {
     const { post } = await serve({
       answer: ({ prompt, sampling }) => [String.fromCharCode(prompt[0] ?? 0), String(sampling.seed)],
     });
@@ -99,7 +99,7 @@ describe('several answers to several prompts', () => {
     expect(chunks.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
   });
 
-  test('prompts run side by side', async () => {
+  test('prompts run concurrently', async () => {
     const held = Promise.withResolvers<void>();
     const { post, engine } = await serve({ hold: () => held.promise });
     const answer = post('/v1/completions', { prompt: ['a', 'b', 'c', 'd'] });
@@ -108,7 +108,7 @@ describe('several answers to several prompts', () => {
     expect((await answer).status).toBe(200);
   });
 
-  test('best_of makes more and gives the likeliest, best first, and counts all', async () => {
+  test('best_of generates more and returns the most likely, best first, and counts all', async () => {
     const words = ['z', 'b', 'y', 'a'];
     const { post } = await serve({ answer: ({ sampling }) => [words[sampling.seed] ?? ''] });
     const request = { prompt: 'p', n: 2, best_of: 4, seed: 0 };
@@ -124,7 +124,7 @@ describe('several answers to several prompts', () => {
 describe('log probabilities', () => {
   const of = (id: number) => -id / 64;
 
-  test('tokens, their own and the likeliest ones, and where they begin in the text', async () => {
+  test('tokens, their own and the most likely ones, and their offsets in the text', async () => {
     const { post } = await serve({ answer: () => ['c', 'é'] });
     const body = completion.parse(await (await post('/v1/completions', { prompt: 'x', logprobs: 2 })).json());
     const top = { a: of(97), b: of(98) };
@@ -143,7 +143,7 @@ describe('log probabilities', () => {
     });
   });
 
-  test('with echo also of the prompt, null for its first token; also with no answer at all', async () => {
+  test('with echo also of the prompt, null for its first token, even without an answer', async () => {
     const { post, engine } = await serve({ bosId: 258, answer: () => ['c'] });
     const of0 = await post('/v1/completions', { prompt: 'xy', logprobs: 0, echo: true, max_tokens: 0 });
     const whole = completion.parse(await of0.json());
@@ -182,7 +182,7 @@ describe('log probabilities', () => {
 });
 
 describe('a suffix', () => {
-  test('makes the prompt of a gap to fill', async () => {
+  test('builds a fill-in-the-middle prompt', async () => {
     const { post, engine } = await serve();
     Object.assign(engine.tokenizer, { fim: { prefix: 256, suffix: 257, middle: 258 } });
     const request = { prompt: 'ab', suffix: 'yz', echo: true };
@@ -191,7 +191,7 @@ describe('a suffix', () => {
     expect(engine.requests[0]?.prompt).toEqual([256, 97, 98, 257, 121, 122, 258]);
   });
 
-  test('has log probabilities of the answer alone: those of the frame around the gap are of another text', async () => {
+  test('has log probabilities of the answer only: those of the text around the gap belong to another text', async () => {
     const { post, engine } = await serve();
     Object.assign(engine.tokenizer, { fim: { prefix: 256, suffix: 257, middle: 258 } });
     const request = { prompt: 'ab', suffix: 'yz', logprobs: 0 };
@@ -202,7 +202,7 @@ describe('a suffix', () => {
     expect(openaiError.parse(await response.json()).error.param).toBe('logprobs');
   });
 
-  test('is a 501 of a model that cannot', async () => {
+  test('is a 501 on a model without support', async () => {
     const { post } = await serve();
     const response = await post('/v1/completions', { prompt: 'a', suffix: 'b' });
     expect(response.status).toBe(501);

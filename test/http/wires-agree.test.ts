@@ -85,7 +85,7 @@ const messages = {
 };
 
 describe('one conversation on every wire', () => {
-  test('asks the same of the engine, down to the token', async () => {
+  test('results in the same engine request, token by token', async () => {
     const { post, engine, grammars } = await serve();
     for (const [path, body] of [
       ['/v1/chat/completions', chat],
@@ -118,7 +118,7 @@ describe('one conversation on every wire', () => {
       { type: 'tool', name: 'weather' },
     ],
     ['none', 'none', { type: 'none' }],
-  ])('means the same by the choice %j', async (ofChat, ofResponses, ofMessages) => {
+  ])('the tool choice %j has the same meaning', async (ofChat, ofResponses, ofMessages) => {
     const { post, engine, grammars } = await serve();
     await post('/v1/chat/completions', { ...chat, tool_choice: ofChat, parallel_tool_calls: false });
     await post('/v1/responses', { ...responses, tool_choice: ofResponses, parallel_tool_calls: false });

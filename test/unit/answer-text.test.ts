@@ -27,38 +27,38 @@ describe('control tokens', () => {
     expect(await eventsOf(answer, { ignoreEnd: true })).toMatchObject({ text: 'abc', ids: answer });
   });
 
-  it('produce text when they are visible; other control tokens still do not', async () => {
+  it('have text where they are visible; others have none', async () => {
     const visible = new Set([start]);
     const got = await eventsOf(answer, { ignoreEnd: true, visible });
     expect(got).toMatchObject({ text: 'a<|im_start|>bc', ids: answer });
     expect(got.texts).toEqual(['a', '<|im_start|>', 'b', 'c']);
   });
 
-  it('a visible control token that ends the output is part of its text', async () => {
+  it('a visible one that ends the answer contributes its text', async () => {
     const got = await eventsOf([...bytes('a'), imEnd], { visible: new Set([imEnd]), maxTokens: 9 });
     expect(got).toMatchObject({ text: 'a<|im_end|>', ids: [97, imEnd] });
     expect(got.end).toMatchObject({ finishReason: 'stop' });
     expect(got.end).not.toHaveProperty('stopText');
   });
 
-  it('a visible control token ends an incomplete character', async () => {
+  it('a visible one ends an incomplete character', async () => {
     const cut = [...bytes('é').slice(0, 1), start, ...bytes('é')];
     const got = await eventsOf(cut, { visible: new Set([start]) });
     expect(got.texts).toEqual(['\u{fffd}<|im_start|>', 'é']);
   });
 
-  it('the text of a visible text token is emitted only once', async () => {
+  it('text tokens listed as visible are written once', async () => {
     expect((await eventsOf(bytes('aé'), { visible: new Set(bytes('aé')) })).text).toBe('aé');
   });
 });
 
-describe('the stop string that ended the output', () => {
-  it('is reported, also when several match and when it spans tokens', async () => {
+describe('the stop text that ended the answer', () => {
+  it('is reported, even where several match and where it spans tokens', async () => {
     const got = await eventsOf(bytes('hello world'), { stop: ['world', 'o w', 'low'] });
     expect(got).toMatchObject({ text: 'hell', end: { finishReason: 'stop', stopText: 'o w' } });
   });
 
-  it('may be, or contain, the text of a visible control token', async () => {
+  it('may be or contain the text of a visible control token', async () => {
     const answer = [...bytes('a{'), start, ...bytes('b')];
     const visible = new Set([start]);
     const got = await eventsOf(answer, { visible, stop: ['{<|im_start|>'] });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { EarlyEnd } from '../../src/planes/llama-cpp/early-end.ts';
 
-/** What counts of a text that comes in these pieces. */
+/** The accepted part of a text that arrives in these pieces. */
 function follow(pieces: readonly string[], indent: number): { text: string; over: boolean } {
   const early = new EarlyEnd({ indent, milliseconds: 0 }, () => 0);
   let text = '';
@@ -27,7 +27,7 @@ describe('an answer that ends before a line with less indentation', () => {
     expect(follow([text], 2)).toEqual({ text: kept, over });
   });
 
-  it('does not depend on how the text is cut', () => {
+  it('does not depend on how the text is split', () => {
     const text = fc.string({ unit: fc.constantFrom('a', ' ', '\n', '\t'), maxLength: 30 });
     fc.assert(
       fc.property(text, fc.array(fc.nat(30)), fc.nat(4), (whole, cuts, indent) => {
@@ -38,7 +38,7 @@ describe('an answer that ends before a line with less indentation', () => {
     );
   });
 
-  it('keeps the longest beginning whose lines are all right', () => {
+  it('keeps the longest prefix whose lines are indented enough', () => {
     const line = fc.string({ unit: fc.constantFrom('a', ' ', 'b'), maxLength: 6 });
     fc.assert(
       fc.property(

@@ -40,7 +40,7 @@ describe('tokens for filling in the middle', () => {
     expect(withTokens(tokens.split(' ')).fim).toEqual({ prefix, suffix, middle, repo, separator, pad });
   });
 
-  it('the metadata wins over the texts, in its newer and its older names', () => {
+  it('the metadata takes precedence over the token texts, under its newer and older names', () => {
     const tokens = ['<PRE>', '<SUF>', '<MID>', 'x', 'y', 'z'];
     expect(
       withTokens(tokens, { fim_pre: 6, fim_suf: 7, fim_mid: 8, fim_rep: 0, fim_sep: 1, fim_pad: 2 }).fim,
@@ -65,7 +65,7 @@ describe('tokens for filling in the middle', () => {
     expect(withTokens([]).fim).toBeUndefined();
   });
 
-  it('they are control tokens whatever the file says, and those of other files end an answer', () => {
+  it('they are control tokens whatever the file declares, and the file separators end an answer', () => {
     const tokenizer = withTokens(['<fim_prefix>', '<fim_suffix>', '<fim_middle>', '<fim_pad>', '<file_sep>']);
     for (const id of [3, 4, 5, 6, 7]) expect(tokenizer.isControl(id)).toBe(true);
     expect([3, 4, 5, 6, 7].filter((id) => tokenizer.endIds.has(id))).toEqual([6, 7]);

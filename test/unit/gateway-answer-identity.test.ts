@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { AnswerIdentity } from '../../src/wires/core/answer-identity.ts';
 
-/** Whether the last of the chunks shows that another answer began; none before it may. */
+/** Returns whether the last chunk indicates another answer; none before it may. */
 function isOther(...chunks: readonly (readonly [id: unknown, begins?: boolean])[]): boolean {
   const identity = new AnswerIdentity();
   const shown = chunks.map(([id, begins = false]) => identity.isOther(id, begins));
@@ -9,7 +9,7 @@ function isOther(...chunks: readonly (readonly [id: unknown, begins?: boolean])[
   return shown.at(-1) === true;
 }
 
-it('an answer that begins under another id is another answer', () => {
+it('an answer that begins with a different id is another answer', () => {
   expect(isOther(['a', true], ['a'], ['b', true])).toBe(true);
   expect(isOther(['a', true], ['a', true], ['b', true])).toBe(true);
   // The first one broke off after one chunk: the second one shows that ids stay.
@@ -17,14 +17,14 @@ it('an answer that begins under another id is another answer', () => {
   expect(isOther(['a', true], ['a'], ['b'], ['b', true])).toBe(true);
 });
 
-it('ids that change with each chunk, or that are not there, tell nothing', () => {
+it('ids that change with each chunk, or that are absent, are ignored', () => {
   expect(isOther(['a', true], ['b', true], ['c', true], ['d', true])).toBe(false);
   expect(isOther([undefined, true], [undefined], [undefined, true])).toBe(false);
   // Azure's first chunk has an empty one.
   expect(isOther(['', false], ['a', true], ['a'])).toBe(false);
 });
 
-it('a chunk of another id with which no answer begins is of the same answer', () => {
+it('a chunk with another id that does not begin an answer belongs to the same answer', () => {
   expect(isOther(['a', true], ['a'], ['usage'])).toBe(false);
   expect(isOther(['prelude'], ['prelude'], ['a', true], ['a'])).toBe(false);
 });

@@ -43,7 +43,7 @@ const streams: readonly [string, () => ReturnType<typeof framesOf>][] = [
 ] as [string, () => ReturnType<typeof framesOf>][];
 
 describeShared('recorded chat streams', [cassettesPath(), openApiDocument], () => {
-  it.each(streams)('%s passes, as it came where it was right, and counts what was recorded', (_, frames) => {
+  it.each(streams)('%s passes, unchanged where valid, with the recorded usage', (_, frames) => {
     const recorded = frames();
     const usages = recorded
       .filter(({ data }) => data !== '[DONE]')
@@ -75,13 +75,13 @@ describeShared('recorded chat streams', [cassettesPath(), openApiDocument], () =
       }
   });
 
-  it('leaves the chunks of OpenAI byte by byte, but for a null that its own schema does not know', () => {
+  it('leaves the chunks of OpenAI unchanged, except for a null that its own schema does not allow', () => {
     const [recorded] = interactions('openai/chat-streaming');
     const { text } = through(chatSame.stream(aboutOf(request(false))), framesOf(recorded?.response ?? ''));
     expect(text).toBe(recorded?.response.replaceAll('"system_fingerprint":null,', ''));
   });
 
-  it('counts the thoughts that xAI counts beside the completion', () => {
+  it('counts the reasoning tokens that xAI reports in addition to the completion', () => {
     const { events } = through(
       chatSame.stream(aboutOf(request(false))),
       recordedFrames('openai-compatible-chat/xai-tool-call'),

@@ -27,7 +27,7 @@ const mistral = modelOf('openai-chat', {
 const lathe = modelOf('lathe', { family: 'qwen' });
 
 describe('a chat request to a provider of the same wire', () => {
-  it('is the caller’s, byte by byte, but for the name of the model', () => {
+  it('passes byte for byte, except for the model name', () => {
     const space = fc.string({ unit: fc.constantFrom(' ', '\n'), maxLength: 2 });
     const member = fc.tuple(
       fc.stringMatching(/^x_[a-z]{1,5}$/),
@@ -124,7 +124,7 @@ describe('a chat request to a provider of the same wire', () => {
     expect(JSON.parse(sent(ask(more), model))).toEqual({ model: 'upstream-model', messages, ...expected });
   });
 
-  it('keeps thoughts and breakpoints from those that refuse them', () => {
+  it('removes reasoning and cache breakpoints for providers that refuse them', () => {
     const history = [
       { role: 'user', content: [{ type: 'text', text: 'x', cache_control: { type: 'ephemeral' } }] },
       { role: 'assistant', content: 'y', reasoning: 'r', reasoning_details: [] },
@@ -138,7 +138,7 @@ describe('a chat request to a provider of the same wire', () => {
     expect(sent(request, plain)).toContain('"reasoning_details":[]');
   });
 
-  it("keeps the seals of other providers' thoughts from everybody, and nothing else", () => {
+  it('removes only the reasoning signatures of other providers', () => {
     const own = { type: 'reasoning.text', text: 'mine', signature: 'sig' };
     const others = [
       { type: 'reasoning.text', text: 'hm', signature: 'anthropic:sig' },
@@ -164,7 +164,7 @@ describe('a chat request to a provider of the same wire', () => {
     );
   });
 
-  it('refuses an effort that nobody knows', () => {
+  it('refuses an unknown effort', () => {
     expect(() => sent(ask({ reasoning_effort: 'huge' }), gpt)).toThrow(/none, minimal/);
   });
 
@@ -196,14 +196,14 @@ describe('a chat stream of a provider of the same wire', () => {
   const first = chunk({ role: 'assistant', content: 'a' });
   const last = chunk({}, { finish_reason: 'stop' });
 
-  it('passes as it came', () => {
+  it('passes unchanged', () => {
     const frames = [first, chunk({ content: 'b', unknown: 1.5 }), last, done];
     expect(run(frames).text).toBe(frames.map(({ raw }) => raw).join(''));
     const alone = frame({ ...head, choices: [], usage: counted });
     expect(run([first, last, alone, done]).text).toBe([first, last, done].map(({ raw }) => raw).join(''));
   });
 
-  it('tells usage once, last, wherever and however often it came', () => {
+  it('sends usage once, at the end, wherever and however often it arrived', () => {
     const odd = frame({ ...head, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], usage: counted });
     const early = frame({
       ...head,
@@ -231,7 +231,7 @@ describe('a chat stream of a provider of the same wire', () => {
     }
   });
 
-  it('mends what is missing, and only that', () => {
+  it('repairs missing members, and only those', () => {
     const { text } = run([
       frame({ choices: [{ delta: { content: 'a', tool_calls: null } }] }),
       frame({ ...head, choices: [{ index: 0, delta: { role: null, content: 'b' }, finish_reason: '' }] }),
@@ -253,7 +253,7 @@ describe('a chat stream of a provider of the same wire', () => {
     expect(four?.choices[0]?.delta).toEqual({ content: 't', reasoning: 'h' });
   });
 
-  it('counts tool calls from 0, however the provider tells them apart', () => {
+  it('numbers tool calls from 0, however the provider identifies them', () => {
     const call = (name: string, id: string, more: object = {}) => ({
       id,
       type: 'function',
@@ -280,7 +280,7 @@ describe('a chat stream of a provider of the same wire', () => {
     }
   });
 
-  it('reads calls in turns, arguments as an object, names that come late and thoughts of either name', () => {
+  it('reads interleaved calls, arguments as an object, late names and reasoning under either name', () => {
     const call = (index: number, called: object, more: object = {}) =>
       chunk({ tool_calls: [{ index, function: called, ...more }] });
     const reader = openaiChat.reader();
@@ -341,13 +341,13 @@ describe('a chat stream of a provider of the same wire', () => {
     expect(read.filter(({ type }) => type === 'failure').length).toBe(1);
   });
 
-  it('without a last frame is whole when the answer is', () => {
+  it('without a last frame is complete when the answer is', () => {
     const { text, events } = run([first, last]);
     expect(events.some(({ type }) => type === 'failure')).toBe(false);
     expect(text.endsWith('data: [DONE]\n\n')).toBe(true);
   });
 
-  it('of several answers is whole when all are', () => {
+  it('of several answers is complete when all are', () => {
     const other = (delta: object, reason: string | null) =>
       frame({ ...head, choices: [{ index: 1, delta, finish_reason: reason }] });
     const frames = [first, other({ role: 'assistant', content: 'z' }, null), last];
@@ -427,7 +427,7 @@ describe('faults of providers of the chat wire', () => {
     if (_ === 'Mistral') expect(error.message).toBe('top_k: Extra inputs');
   });
 
-  it('are told when a body is none', () => {
+  it('are reported for a body that is not a completion', () => {
     for (const text of ['', 'x', '[]', '{}', '{"error":{"message":"no"},"choices":[]}'])
       expect(() => openaiChat.answer(text)).toThrow(UpstreamFailure);
   });
@@ -456,7 +456,7 @@ describe('text completions', () => {
     expect(() => asked(more)).toThrow(expect.objectContaining({ status: 400 }) as Error);
   });
 
-  it('are asked for with a limit and with usage, and tell none that nobody wants', () => {
+  it('are requested with a limit and with usage, which is not sent unless requested', () => {
     const request = asked({ prompt: 'a', stream: true });
     const { path, text } = completionsSame.request(request, { model: plain, stream: true, maxTokens: 16 });
     expect(path).toBe('/completions');
@@ -481,7 +481,7 @@ describe('text completions', () => {
   });
 });
 
-it('tells what chunks say, however alike they look', () => {
+it('reads chunks correctly, however similar they are', () => {
   const tricky = fc.string({
     unit: fc.constantFrom('a', ' ', '"', '\\', '\n', '\u0000', 'é', '"}', '"content":"', '},"logprobs":null'),
     maxLength: 6,

@@ -33,7 +33,7 @@ const content: fc.Arbitrary<AnswerEvent[]> = fc.oneof(
       { type: 'sealed_reasoning', data, ...(id === undefined ? {} : { id }) },
     ]),
 );
-/** Calls at once, their arguments in turns. */
+/** Parallel calls with interleaved arguments. */
 const calls = fc
   .array(
     fc.record({
@@ -89,7 +89,7 @@ const receipt = {
 } as const;
 
 describeShared('answers on the chat wire', [openApiDocument], () => {
-  it('streams any answer by the published schema, and reads as the same answer', () => {
+  it('streams any answer in the published schema, and reads it back as the same answer', () => {
     fc.assert(
       fc.property(answer, ({ events, includeUsage, usage }) => {
         const request = ask({ stream: true, stream_options: { include_usage: includeUsage } });
@@ -117,7 +117,7 @@ describeShared('answers on the chat wire', [openApiDocument], () => {
     );
   });
 
-  it('gives any answer whole by the published schema, and reads as the same answer', () => {
+  it('writes any buffered answer in the published schema, and reads it back as the same answer', () => {
     // Whole, all of a kind stands together.
     const kinds = ['reasoning', 'text', 'refusal', 'tool_call', 'finish'];
     const pieces = (events: readonly AnswerEvent[], kind: string) =>
@@ -138,7 +138,7 @@ describeShared('answers on the chat wire', [openApiDocument], () => {
     );
   });
 
-  it('tells errors in-band and whole', () => {
+  it('writes errors in-band and as bodies', () => {
     const error = new WireError(502, 'upstream_error', 'It failed.', { code: 'upstream_failed' });
     const [chunk] = payloadsOf(chatWire.writer(aboutOf(ask({}))).fail(error));
     expect(schemaFaults('chat', 'chunk', chunk)).toEqual([]);
@@ -251,7 +251,7 @@ describe('conversations on the chat wire', () => {
     );
   });
 
-  it('take back the reasoning that came with an answer, seals and all', () => {
+  it('accept the reasoning of an answer with its signatures', () => {
     const events: AnswerEvent[] = [
       { type: 'reasoning', text: 'Hm, ' },
       { type: 'reasoning', text: 'yes' },
@@ -286,7 +286,7 @@ describe('conversations on the chat wire', () => {
     ]);
   });
 
-  it('tells all that is wrong at once', () => {
+  it('reports all violations at once', () => {
     const wrong = () =>
       chatWire.conversation(
         ask({
@@ -332,7 +332,7 @@ describe('conversations on the chat wire', () => {
       'messages.0.content.0.file.file_id',
       { messages: [{ role: 'user', content: [{ type: 'file', file: { file_id: 'x' } }] }] },
     ],
-  ])('refuses %s, which other wires cannot say', (param, more) => {
+  ])('refuses %s, which other wires cannot express', (param, more) => {
     try {
       chatWire.conversation(ask(more));
       expect.unreachable();
@@ -341,7 +341,7 @@ describe('conversations on the chat wire', () => {
     }
   });
 
-  it('lets hints go', () => {
+  it('drops hints', () => {
     const plain = chatWire.conversation(ask({}));
     const hints = {
       metadata: { a: 'b' },
@@ -359,7 +359,7 @@ describe('conversations on the chat wire', () => {
 describe('facts of a chat request', () => {
   const facts = (more: object) => ask(more).facts;
 
-  it('are what the gateway reckons with', () => {
+  it('contain what the gateway needs', () => {
     const data = 'A'.repeat(4000);
     const found = facts({
       messages: [
@@ -406,7 +406,7 @@ describe('facts of a chat request', () => {
     [{ model: 5 }, 'model: expected a text, got 5.'],
     [{ max_tokens: 'ten' }, 'max_tokens: expected a whole number, at least 1, got a string.'],
     [{ stream_options: [] }, 'stream_options: expected an object, got an array.'],
-  ])('a refusal of %j says what was expected and what came', (more, message) => {
+  ])('a refusal of %j states what was expected and received', (more, message) => {
     expect(() => facts(more)).toThrow(expect.objectContaining({ message }) as Error);
   });
 

@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const step of undo.splice(0).reverse()) await step();
 });
 
-/** Frames as they are pushed; the last is closed. */
+/** A source of the frames that are pushed; the last one ends the stream. */
 function framesOf(readerMs = 60_000) {
   const waiting: ((next: Awaited<ReturnType<LiveFrames['next']>>) => void)[] = [];
   const here: { text: string; closed: boolean }[] = [];
@@ -40,7 +40,7 @@ function framesOf(readerMs = 60_000) {
   return { frames, push, state, stop };
 }
 
-/** An answer to one request over a connection. */
+/** Sends a response to one request over a connection. */
 async function served(body: LiveFrames | string) {
   const faults: unknown[] = [];
   const server = createServer((_, outgoing) => {
@@ -69,8 +69,8 @@ const textOf = async (answer: AsyncIterable<Buffer>) => {
   return text;
 };
 
-describe('an answer straight into Node', () => {
-  it('is whole, with its length', async () => {
+describe('a response written directly to Node', () => {
+  it('is complete, with its length', async () => {
     const { answer, faults } = await served('häl');
     expect([answer.statusCode, answer.headers['x-a'], answer.headers['content-length']]).toEqual([
       200,
@@ -81,7 +81,7 @@ describe('an answer straight into Node', () => {
     expect(faults).toEqual([]);
   });
 
-  it('comes frame by frame, each at once', async () => {
+  it('is sent frame by frame, each at once', async () => {
     const { frames, push } = framesOf();
     push('one');
     const { answer, faults } = await served(frames);
@@ -94,7 +94,7 @@ describe('an answer straight into Node', () => {
     expect(faults).toEqual([]);
   });
 
-  it('is left when the caller goes', async () => {
+  it('is canceled when the client disconnects', async () => {
     const { frames, push, state } = framesOf();
     push('one');
     const { asked, answer } = await served(frames);
@@ -104,7 +104,7 @@ describe('an answer straight into Node', () => {
     await expect.poll(() => state.left).toBe(1);
   });
 
-  it('waits for who takes nothing, cuts it off in the end, and takes no more frames meanwhile', async () => {
+  it('waits for a stalled client without taking more frames, and closes its connection in the end', async () => {
     const { frames, push, state } = framesOf(300);
     for (let n = 0; n < 200; n++) push('x'.repeat(256 * 1024));
     const { answer } = await served(frames);
@@ -116,7 +116,7 @@ describe('an answer straight into Node', () => {
     await gone;
   });
 
-  it('writes the end even to who takes nothing, once it is given up', async () => {
+  it('writes the end even to a stalled client, once it is aborted', async () => {
     const { frames, push, state, stop } = framesOf();
     for (let n = 0; n < 100; n++) push('x'.repeat(256 * 1024));
     push('end', true);
@@ -134,11 +134,11 @@ describe('an answer straight into Node', () => {
   });
 });
 
-describe('an answer as a web stream', () => {
+describe('a response as a web stream', () => {
   const way = { outgoing: undefined, gone: new AbortController().signal, onFault: () => undefined };
   const streamOf = (frames: LiveFrames) => deliver(new Answer(200, {}, frames), way).body as ReadableStream;
 
-  it('is taken at the pace of its reader', async () => {
+  it('is read at the pace of the client', async () => {
     const { frames, push, state } = framesOf();
     for (const text of ['a', 'b']) push(text);
     push('c', true);
@@ -152,7 +152,7 @@ describe('an answer as a web stream', () => {
     expect(state).toEqual({ taken: 3, left: 0 });
   });
 
-  it('is left when it is cancelled, and when nobody reads for too long', async () => {
+  it('is canceled on cancel and on a read timeout', async () => {
     const cancelled = framesOf();
     await streamOf(cancelled.frames).cancel();
     expect(cancelled.state.left).toBe(1);
@@ -164,7 +164,7 @@ describe('an answer as a web stream', () => {
     await expect(reader.read()).rejects.toThrow();
   });
 
-  it('ends of itself once it is given up', async () => {
+  it('ends on its own once it is aborted', async () => {
     const { frames, push, state, stop } = framesOf();
     const stream = streamOf(frames);
     push('a');
@@ -175,8 +175,8 @@ describe('an answer as a web stream', () => {
   });
 });
 
-describe('what came together', () => {
-  it('goes on together, up to a failure', async () => {
+describe('events that arrive together', () => {
+  it('are sent together, up to a failure', async () => {
     const frame = (data: string): SseFrame => ({ event: undefined, data, raw: '' });
     const here = ['b', 'c', 'bad', 'd'].map(frame);
     const frames: Frames = {
@@ -204,7 +204,7 @@ describe('what came together', () => {
       'which says that the provider broke off',
       [{ type: 'failure', error: new Error('x') as never, again: true } as const],
     ],
-  ])('has the end with it that came with it, %s', async (_, events) => {
+  ])('include an end that arrived with them, %s', async (_, events) => {
     const frame = (data: string): SseFrame => ({ event: undefined, data, raw: '' });
     const here = ['a', 'b', 'c'].map(frame);
     let finished = 0;
@@ -236,7 +236,7 @@ describe('what came together', () => {
 });
 
 describe('ids of requests', () => {
-  it('are all different, and in the order of time', async () => {
+  it('are unique and sorted by time', async () => {
     const ids = Array.from({ length: 2000 }, newRequestId);
     expect(new Set(ids).size).toBe(2000);
     for (const id of ids) expect(id).toMatch(/^req_[0-9a-f]{32}$/);

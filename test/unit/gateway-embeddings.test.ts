@@ -48,7 +48,7 @@ describe('a request for embeddings', () => {
     [['a', '', 'c'], 2, 3],
     [[1, 2, 3], 3, 1],
     [[[1, 2], [3]], 3, 2],
-  ])('of %j is known by its size and its inputs', (input, textBytes, inputs) => {
+  ])('of %j has its size and inputs as facts', (input, textBytes, inputs) => {
     expect(embeddingsFacts({ model: 'm', input })).toMatchObject({
       model: 'm',
       textBytes,
@@ -61,7 +61,7 @@ describe('a request for embeddings', () => {
     });
   });
 
-  it('is told all that is wrong with it at once', () => {
+  it('is refused with all violations at once', () => {
     expect(violationsOf({ model: '', input: [], encoding_format: 'hex', dimensions: 0, user: 5 })).toEqual([
       'model',
       'input',
@@ -83,7 +83,7 @@ describe('a request for embeddings', () => {
     ).toEqual([]);
   });
 
-  it('goes to OpenAI as it came but for the model', () => {
+  it('goes to OpenAI unchanged except for the model', () => {
     const text = '{ "input":["a", "\\u00e4"],"model" : "m", "dimensions": 8, "new_member": 1.0 }';
     const request = requestOf(JSON.parse(text) as Record<string, unknown>, text);
     expect(embeddingsOf('openai-chat').request(request, openai)).toEqual({
@@ -123,7 +123,7 @@ describe('embeddings', () => {
   const vector = [0.5, -0.25, 1];
   const coded = 'AAAAPwAAgL4AAIA/';
 
-  it('are base64 where that was asked for, whatever the provider sent, and floats where not', () => {
+  it('are base64 where requested, whatever the provider sent, and floats otherwise', () => {
     for (const sent of [vector, coded]) {
       const base64 = answerOf(openai, openaiBody(sent, sent), {
         input: ['a', 'b'],
@@ -139,7 +139,7 @@ describe('embeddings', () => {
   it.each([
     ['now', OpenAI],
     ['a generation ago', OpenAiBefore],
-  ])('are read by the client of OpenAI of %s, which asks for base64 unasked', async (_, Client) => {
+  ])('are read by the OpenAI client of %s, which requests base64 by default', async (_, Client) => {
     const client = new Client({
       apiKey: 'k',
       fetch: async (_url: unknown, init?: { body?: unknown }) => {
@@ -153,14 +153,14 @@ describe('embeddings', () => {
     expect(data.map(({ embedding }) => embedding)).toEqual([vector]);
   });
 
-  it('pass byte by byte where they are what was asked for', () => {
+  it('pass byte for byte where they have the requested encoding', () => {
     const text =
       '{"object":"list", "data":[{"object":"embedding","index":0,"embedding":[1.0,2e-3]}],"model":"x","usage":{"prompt_tokens":1,"total_tokens":1},"more":{}}';
     const request = requestOf({ model: 'm', input: 'a' });
     expect(embeddingsOf('lathe').answer(text, request, openai).text).toBe(text);
   });
 
-  it('get what a provider leaves out, in order, and are counted by their bytes where it counts nothing', () => {
+  it('are completed and sorted, and charged by bytes where the provider reports no usage', () => {
     const data = [
       { index: 1, embedding: [2] },
       { index: 0, embedding: [1] },
@@ -180,12 +180,12 @@ describe('embeddings', () => {
     expect(usage.fresh).toBe(3);
   });
 
-  it('of the right form get what is missing around them', () => {
+  it('in the right encoding get the missing members around them', () => {
     const { object: _, model: __, ...bare } = openaiBody([1]);
     expect(answerOf(openai, bare, { input: 'a' }).body).toEqual({ ...openaiBody([1]), model: 'the-model' });
   });
 
-  it('of Google take the shape of OpenAI', () => {
+  it('of Google are converted to the format of OpenAI', () => {
     const sent = { embeddings: [{ values: vector }], usageMetadata: { promptTokenCount: 4 } };
     const { body, usage } = answerOf(gemini, sent, { input: 'a', encoding_format: 'base64' });
     expect(body).toEqual({
@@ -198,7 +198,7 @@ describe('embeddings', () => {
     expect(answerOf(gemini, sent, { input: 'a' }).body.data[0]?.embedding).toEqual(vector);
   });
 
-  it('that are none, or not of all inputs, are a failure of the provider', () => {
+  it('that are invalid, or lack an input, are a failure of the provider', () => {
     const wrong = (model: Model, body: unknown) => () => answerOf(model, body, { input: ['a', 'b'] });
     for (const body of [
       null,
@@ -244,7 +244,7 @@ const recorded = [
 ];
 
 describeShared('embeddings as OpenAI recorded them', [cassettesPath('openai'), openApiDocument], () => {
-  it.each(recorded)('embeddings-%s passes, and in the other form holds the same', (name) => {
+  it.each(recorded)('embeddings-%s passes, and has the same values in the other encoding', (name) => {
     for (const { path, request, status, response } of interactions(`openai/embeddings-${name}`)) {
       expect([path, status]).toEqual(['/embeddings', 200]);
       const body = JSON.parse(request) as Record<string, unknown>;
@@ -278,7 +278,7 @@ describeShared('embeddings as OpenAI recorded them', [cassettesPath('openai'), o
     expect(fault.again).toBe(false);
   });
 
-  it('the request that OpenAI refused is refused before it is sent, with all that is wrong', () => {
+  it('the request that OpenAI refused is refused before it is sent, with all violations', () => {
     const [exchange] = interactions('openai/embeddings-bad-request');
     expect(violationsOf(JSON.parse(exchange?.request ?? '{}') as Record<string, unknown>)).toEqual([
       'encoding_format',
@@ -287,7 +287,7 @@ describeShared('embeddings as OpenAI recorded them', [cassettesPath('openai'), o
   });
 });
 
-/** As float32, in which all of it is said. */
+/** As float32, the precision of the data. */
 const vectorsOf = (text: string): unknown[] =>
   (JSON.parse(text) as Body).data.map(({ embedding }) =>
     typeof embedding === 'string' ? embedding : toBase64(embedding as number[]),

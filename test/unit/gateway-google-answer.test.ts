@@ -94,7 +94,7 @@ describeShared('what Google answered', [cassettesPath('google')], () => {
     ]);
   });
 
-  it('too many requests, and when to come again', () => {
+  it('too many requests, with the retry delay', () => {
     const fault = google.failure(429, recordedBody('google/google-429-retry-info'), {});
     expect(fault).toMatchObject({ again: true, unwell: false, retryAfterMs: 34_400 });
     expect(fault.error).toMatchObject({ status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded' });
@@ -125,7 +125,7 @@ describe('an answer of Google', () => {
     expect(only(events, 'usage')[0]?.usage).toMatchObject({ fresh: 7, output: 0 });
   });
 
-  it('counts what was cached within the input, thoughts beside the answer, and what tools read', () => {
+  it('counts cached tokens within the input, thinking separately, and tool input', () => {
     const usageMetadata = {
       promptTokenCount: 100,
       cachedContentTokenCount: 60,
@@ -144,7 +144,7 @@ describe('an answer of Google', () => {
     });
   });
 
-  it('keeps a count that the last chunk leaves out', () => {
+  it('keeps a count that the last chunk omits', () => {
     const events = chunks(
       { ...candidate([{ text: 'a' }]), usageMetadata: { promptTokenCount: 9, thoughtsTokenCount: 4 } },
       { ...candidate([{ text: 'b' }], 'STOP'), usageMetadata: { candidatesTokenCount: 2 } },
@@ -152,7 +152,7 @@ describe('an answer of Google', () => {
     expect(only(events, 'usage').at(-1)?.usage).toMatchObject({ fresh: 9, output: 6 });
   });
 
-  it('says why it ended last, also where the provider says it early and again', () => {
+  it('sends the finish reason last, even where the provider sends it early and repeatedly', () => {
     const events = chunks(candidate([{ text: 'a' }], 'STOP'), candidate([{ text: 'b' }], 'STOP'), {
       usageMetadata: { promptTokenCount: 1 },
     });
@@ -160,7 +160,7 @@ describe('an answer of Google', () => {
     expect(textOf(events)).toBe('ab');
   });
 
-  it('has thoughts, their seals before the text they led to, and log probabilities', () => {
+  it('has reasoning, signatures before the following text, and log probabilities', () => {
     const parts = [{ text: 'hm', thought: true }, { text: 'a', thoughtSignature: 'S' }, { text: 'b' }];
     const logprobsResult = {
       chosenCandidates: [{ token: 'ä', tokenId: 5, logProbability: -0.5 }],
@@ -194,7 +194,7 @@ describe('an answer of Google', () => {
     expect(only(google.answer(body), 'tool_call')[0]?.id).toBe('i');
   });
 
-  it('has the arguments of a call before what comes after it, closed by the provider or not', () => {
+  it('has the arguments of a call before later content, whether or not the provider closed it', () => {
     const orphan = { functionCall: { partialArgs: [{ jsonPath: '$.a', stringValue: 'x' }] } };
     const events = chunks(
       candidate([{ functionCall: { name: 'f', args: { a: 1 } } }, { text: 'then' }, { functionCall: {} }]),
@@ -214,7 +214,7 @@ describe('an answer of Google', () => {
     expect(late.at(-1)).toMatchObject({ type: 'failure' });
   });
 
-  it('that breaks off, or is none, is a failure that may be asked again', () => {
+  it('that breaks off, or is invalid, is a retryable failure', () => {
     for (const events of [
       chunks(candidate([{ text: 'a' }])),
       chunks(),
@@ -237,14 +237,14 @@ describe('an answer of Google', () => {
       expect(() => google.answer(text)).toThrow(UpstreamFailure);
   });
 
-  it('is not troubled by frames of proxies that hold nothing', () => {
+  it('ignores empty frames of proxies', () => {
     const end = frame(candidate([{ text: 'a' }], 'STOP'));
     const events = streamed([frame(''), end, frame('[DONE]')]);
     expectOrder(events);
     expect(textOf(events)).toBe('a');
   });
 
-  it('that fails within the stream says so, and nothing after it', () => {
+  it('that fails within the stream reports it, and nothing after it', () => {
     const error = { code: 503, message: 'The model is overloaded.', status: 'UNAVAILABLE' };
     const events = chunks(candidate([{ text: 'a' }]), { error }, candidate([{ text: 'b' }], 'STOP'));
     expect(textOf(events)).toBe('a');
@@ -259,7 +259,7 @@ describe('a refusal of Google', () => {
   const refusal = (code: number, status: string, message: string, details: object[] = []) =>
     google.failure(code, JSON.stringify({ error: { code, status, message, details } }), {});
 
-  it('of a key comes with status 400 and never repeats it', () => {
+  it('of a key has status 400 and never repeats the key', () => {
     const details = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID' }];
     const fault = refusal(400, 'INVALID_ARGUMENT', `API key not valid: ${secret}`, details);
     expect(fault.error).toMatchObject({ status: 502, code: 'provider_credential_rejected' });
@@ -269,7 +269,7 @@ describe('a refusal of Google', () => {
     expect(JSON.stringify(echoed.error.body)).not.toContain(secret.slice(4, 16));
   });
 
-  it('tells too long a prompt from other faults of the request, in a list too', () => {
+  it('distinguishes a context overflow from other request errors, in an array too', () => {
     const long = 'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).';
     expect(refusal(400, 'INVALID_ARGUMENT', long).error).toMatchObject({
       status: 422,
@@ -284,12 +284,12 @@ describe('a refusal of Google', () => {
     });
   });
 
-  it('of an account that may not ask is none of the request', () => {
+  it('of an account without access is not a request error', () => {
     const fault = refusal(400, 'FAILED_PRECONDITION', 'User location is not supported for the API use.');
     expect(fault.error.status).toBe(502);
   });
 
-  it('without words of its own says none of a proxy', () => {
+  it('without a message does not repeat the page of a proxy', () => {
     const fault = google.failure(503, '<html>secret stuff</html>', {});
     expect(fault).toMatchObject({ again: true, unwell: true });
     expect(fault.error.message).not.toContain('secret stuff');
@@ -318,8 +318,8 @@ const anySay: fc.Arbitrary<Say> = fc.record({
   piece: fc.integer({ min: 1, max: 20 }),
 });
 
-describe('whatever Google says', () => {
-  it('is heard the same, streamed or whole, with the same count', () => {
+describe('any answer of Google', () => {
+  it('is read the same, streamed or buffered, with the same usage', () => {
     fc.assert(
       fc.property(anySay, (say) => {
         const spoken = said(say, 'm');
@@ -348,7 +348,7 @@ describe('whatever Google says', () => {
     );
   });
 
-  it('goes back as it came: text, calls, and every seal on its part', () => {
+  it('is returned as received: text, calls, and every signature on its part', () => {
     const seal = fc.option(fc.base64String({ minLength: 4, maxLength: 20 }), { nil: undefined });
     const part = fc.oneof(
       fc.record({ text: fc.string({ minLength: 1 }), thoughtSignature: seal }, { requiredKeys: ['text'] }),
@@ -381,7 +381,7 @@ describe('whatever Google says', () => {
     );
   });
 
-  it('arguments in pieces are put together from any order of their places', () => {
+  it('argument pieces are assembled in any order of their paths', () => {
     const key = fc.string({ minLength: 1, maxLength: 5 });
     const value = fc.letrec<{ any: unknown }>((tie) => ({
       any: fc.oneof(
@@ -400,7 +400,7 @@ describe('whatever Google says', () => {
     );
   });
 
-  it('names of places never reach what all objects share', () => {
+  it('path names never reach the object prototype', () => {
     const partial = new PartialArguments();
     partial.merge(JSON.parse('{"a":{}}') as Record<string, unknown>);
     for (const jsonPath of ['$.__proto__.x', '$.a.__proto__.x', '$.a.constructor.prototype.x'])
@@ -410,7 +410,7 @@ describe('whatever Google says', () => {
   });
 });
 
-/** Parts as a caller gives them back. */
+/** Parts as a caller returns them. */
 function partsOf(events: readonly AnswerEvent[]): Part[] {
   const parts: Part[] = [];
   for (const event of events) {
@@ -426,7 +426,7 @@ function partsOf(events: readonly AnswerEvent[]): Part[] {
   return parts;
 }
 
-/** As Google streams them: strings in two pieces. */
+/** Parts as Google streams them: strings in two pieces. */
 function piecesOf(value: unknown, jsonPath: string): object[] {
   if (typeof value === 'string') {
     const half = value.length >> 1;

@@ -40,7 +40,7 @@ describe('a request to Google', () => {
     expect(path(true)).toBe('/models/gemini-2.5%2Fx:streamGenerateContent?alt=sse');
   });
 
-  it('says what the system says first, and joins turns of one role', () => {
+  it('puts system messages first, and joins turns of one role', () => {
     const messages = [
       said('system', text('Be brief.')),
       said('user', text('a'), text('b')),
@@ -60,7 +60,7 @@ describe('a request to Google', () => {
     });
   });
 
-  it('is a turn of the user where only the system speaks', () => {
+  it('is a user turn where there are only system messages', () => {
     const body = ask({ messages: [said('system', text('Tell a joke.'))] });
     expect(body).not.toHaveProperty('systemInstruction');
     expect(body.contents).toEqual([{ role: 'user', parts: [{ text: 'Tell a joke.' }] }]);
@@ -128,7 +128,7 @@ describe('a request to Google', () => {
     ]);
   });
 
-  it('tells a model that wants seals when there is none, on the first of calls made at once', () => {
+  it('sends the placeholder signature where one is required and missing, on the first of parallel calls', () => {
     const call: Part = { type: 'tool_call', id: 'c', name: 'f', arguments: '{}' };
     const messages = [said('assistant', call, call)];
     const functionCall = { id: 'c', name: 'f', args: {} };
@@ -139,7 +139,7 @@ describe('a request to Google', () => {
     expect(ask({ messages }).contents[0]?.parts).toEqual([{ functionCall }, { functionCall }]);
   });
 
-  it('gives seals of reasoning back on the part they came with, and only its own', () => {
+  it("returns reasoning signatures on their part, and only Google's", () => {
     const seal = (signature: string): Part => ({ type: 'reasoning', text: 'thought', signature });
     const call: Part = { type: 'tool_call', id: 'c', name: 'f', arguments: '{}', signature: 'C' };
     const parts = (...all: Part[]) => contentsOf(said('assistant', ...all))[0]?.parts;
@@ -184,7 +184,7 @@ describe('a request to Google', () => {
     expect(ask({ toolChoice: 'auto' })).not.toHaveProperty('toolConfig');
   });
 
-  it('refuses to promise one call at a time, where there is something to call', () => {
+  it('refuses parallel_tool_calls false where there are tools', () => {
     const tools = [{ name: 'a', parameters: {} }];
     expect(() => ask({ tools, parallelToolCalls: false })).toThrow(WireError);
     expect(() => ask({ tools, parallelToolCalls: false })).toThrow(/parallel_tool_calls/);
@@ -192,7 +192,7 @@ describe('a request to Google', () => {
     ask({ tools, parallelToolCalls: true });
   });
 
-  it('says how to sample', () => {
+  it('carries the sampling settings', () => {
     expect(
       ask({
         temperature: 0.5,
@@ -239,7 +239,7 @@ describe('a request to Google', () => {
     });
   });
 
-  it('thinks by levels where the model has them, else within a budget', () => {
+  it('uses thinking levels where the model has them, else a budget', () => {
     const thinking = (reasoning: Conversation['reasoning'], model: Partial<Model> = {}, maxTokens = 10_000) =>
       ask(reasoning ? { reasoning } : {}, model, maxTokens).generationConfig['thinkingConfig'];
     const levels: Partial<Model> = { efforts: ['low', 'high'] };
@@ -259,7 +259,7 @@ describe('a request to Google', () => {
     expect(thinking({ effort: 'high' }, { caps: new Set(['chat']) })).toBeUndefined();
   });
 
-  it('is refused, not a fault of ours, where a schema is nested without end', () => {
+  it('is refused, not an internal error, where a schema is nested too deeply', () => {
     let schema: Record<string, unknown> = {};
     for (let depth = 0; depth < 20_000; depth++) schema = { type: 'array', items: schema };
     expect(() => ask({ format: { type: 'schema', name: 's', schema } })).toThrow(WireError);
@@ -299,7 +299,7 @@ describe('a schema for Google', () => {
       },
       { type: 'object', properties: { default: { type: 'null' }, const: {} }, required: ['default'] },
     ],
-  ])('of %j is what Google takes of it', (schema, reduced) => {
+  ])('of %j is reduced to what Google supports', (schema, reduced) => {
     expect(reduceSchema(schema)).toEqual(reduced);
   });
 });

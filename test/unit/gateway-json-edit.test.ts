@@ -52,13 +52,13 @@ const edits = fc.dictionary(name, fc.option(fc.jsonValue({ maxDepth: 2 }), { nil
 });
 
 describe('editing the members of a JSON text', () => {
-  it('knows names that begin with a backslash from those that are written with one', () => {
+  it('distinguishes names that begin with a backslash from names with escapes', () => {
     const text = String.raw`{"\\": 1, "\u006e": 2, "\\u006e": 3}`;
     expect(editMembers(text, { n: 4 })).toBe(String.raw`{"\\": 1, "\u006e": 4, "\\u006e": 3}`);
     expect(editMembers(text, { '\\': 5 })).toBe(String.raw`{"\\": 5, "\u006e": 2, "\\u006e": 3}`);
   });
 
-  it('gives the edited object and every untouched byte, however the text is spaced and escaped', () => {
+  it('returns the edited object and every untouched byte, for any spacing and escapes', () => {
     fc.assert(
       fc.property(space, fc.array(member, { maxLength: 6 }), space, edits, (head, members, tail, changes) => {
         const text = `${head}{${
@@ -110,7 +110,7 @@ describe('editing the members of a JSON text', () => {
     expect(editMembers('{}', { model: 'a', n: 1 })).toBe('{"model":"a","n":1}');
   });
 
-  it('leaves one of several members with a name, so that no provider reads another than was judged', () => {
+  it('keeps one of several members with a name, so that the provider reads the one that was checked', () => {
     const text = '{"model":"dear","\\u006dodel":"cheap","n":9,"n":1}';
     expect(editMembers(text, {})).toBe('{"\\u006dodel":"cheap","n":1}');
     expect(editMembers(text, { model: 'x' })).toBe('{"\\u006dodel":"x","n":1}');
@@ -130,7 +130,7 @@ describe('editing the members of a JSON text', () => {
     expect(edited.length).toBe(text.length - ',"stream":true'.length);
   });
 
-  it('refuses what is no object', () => {
+  it('refuses text that is not an object', () => {
     expect(() => editMembers('[1]', {})).toThrow(/object/);
     expect(() => editMembers('{"a":"b', {})).toThrow(/does not end/);
     expect(() => editMembers('{"a":[1', {})).toThrow(/ends within/);

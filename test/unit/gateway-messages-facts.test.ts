@@ -28,7 +28,7 @@ const refusal = (act: () => unknown): WireError => {
 };
 
 describe('facts', () => {
-  it('of the least request', () => {
+  it('of a minimal request', () => {
     expect(facts(minimal)).toEqual({
       model: 'm',
       stream: false,
@@ -44,7 +44,7 @@ describe('facts', () => {
     });
   });
 
-  it('counts system, messages, tools, thoughts and results; images and files apart', () => {
+  it('counts system, messages, tools, thinking and results; images and files separately', () => {
     const tool = { name: 'f', input_schema: { type: 'object' } };
     const image = {
       type: 'image',
@@ -93,7 +93,7 @@ describe('facts', () => {
     });
   });
 
-  it('a document at another place may be of any length', () => {
+  it('a referenced document has an unknown size', () => {
     const document = { type: 'document', source: { type: 'url', url: 'https://a/b.pdf' } };
     const found = facts({ ...minimal, messages: [{ role: 'user', content: [document] }] });
     expect(inputBound({ contextWindow: 200_000, family: 'anthropic' }, found)).toBe(200_000n);
@@ -114,7 +114,7 @@ describe('facts', () => {
     expect(facts({ ...minimal, max_tokens: 0 }).maxTokens).toBe(0);
   });
 
-  it('says all that is wrong at once', () => {
+  it('reports all violations at once', () => {
     const error = refusal(() =>
       facts({
         model: '',
@@ -147,7 +147,7 @@ describe('facts', () => {
   });
 });
 
-describe('what has no bound on its cost is refused', () => {
+describe('members with unbounded cost are refused', () => {
   it.each<[string, object]>([
     ['tools.0.type', { tools: [{ type: 'web_search_20260318', name: 'web_search' }] }],
     ['tools.0.type', { tools: [{ type: 'code_execution_20250825', name: 'code_execution' }] }],
@@ -171,7 +171,7 @@ describe('what has no bound on its cost is refused', () => {
     { tools: [{ type: 'custom', name: 'f', input_schema: {} }] },
     { speed: 'standard', mcp_servers: [], fallbacks: null, inference_geo: 'global' },
     { context_management: { edits: [{ type: 'clear_tool_uses_20250919' }] } },
-  ])('what the caller runs itself passes: %j', (more) => {
+  ])('tools that the caller runs are accepted: %j', (more) => {
     expect(() => facts({ ...minimal, ...more })).not.toThrow();
   });
 
@@ -192,17 +192,17 @@ describe('what has no bound on its cost is refused', () => {
     expect(error).toMatchObject({ code: 'unsupported_parameter', param: `${path}.type` });
   });
 
-  it('a message of the system may say nothing', () => {
+  it('a system message may be empty', () => {
     const quiet = { role: 'system', output_config: { effort: 'low' } };
     expect(() => facts({ ...minimal, messages: [...minimal.messages, quiet] })).not.toThrow();
   });
 
-  it('tools that the provider describes by itself count with what it adds', () => {
+  it('provider-defined tools are counted with the instructions the provider adds', () => {
     const found = facts({ ...minimal, tools: [{ type: 'text_editor_20250728', name: 'e' }] });
     expect(inputBound({ contextWindow: 200_000, family: 'anthropic' }, found)).toBeGreaterThan(1400n);
   });
 
-  it('a thread, in the words at which the client sends all of it', () => {
+  it('a thread is refused with the code on which the client resends all messages', () => {
     const error = refusal(() => facts({ ...minimal, thread: { id: 't' } }));
     expect(messagesWire.errorBody(error, 'r')).toMatchObject({
       error: {
@@ -214,7 +214,7 @@ describe('what has no bound on its cost is refused', () => {
 });
 
 describe('a conversation', () => {
-  it('has everything that other wires can say', () => {
+  it('has everything that other wires can express', () => {
     const conversation = read({
       ...minimal,
       system: [{ type: 'text', text: 'S', cache_control: { type: 'ephemeral', ttl: '1h' } }],
@@ -298,7 +298,7 @@ describe('a conversation', () => {
     });
   });
 
-  it('numbers in calls stay as they are', () => {
+  it('numbers in calls are preserved', () => {
     const text =
       '{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"id":12345678901234567890}}]}]}';
     const { messages } = messagesWire.conversation({
@@ -320,12 +320,12 @@ describe('a conversation', () => {
     expect(read({ ...minimal, ...more }).reasoning).toEqual(reasoning);
   });
 
-  it('a mark of the whole request stands on its last part', () => {
+  it('a cache breakpoint of the whole request is set on its last part', () => {
     const { messages } = read({ ...minimal, cache_control: { type: 'ephemeral', ttl: '5m' } });
     expect(messages[0]?.parts).toEqual([{ type: 'text', text: 'Hi', cache: { ttl: '5m' } }]);
   });
 
-  it('refuses what no other wire knows, all at once', () => {
+  it('refuses what no other wire supports, all at once', () => {
     const error = refusal(() =>
       read({
         ...minimal,

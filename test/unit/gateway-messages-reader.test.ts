@@ -59,7 +59,7 @@ interface RawBlock {
   readonly input?: unknown;
 }
 
-/** What the reader is to find, reckoned from a message in the simplest way. */
+/** The expected events, computed from a message in the simplest way. */
 function expectedOf(content: readonly RawBlock[]) {
   return {
     text: content.map(({ type, text }) => (type === 'text' ? text : '')).join(''),
@@ -98,7 +98,7 @@ function answersOf(frames: readonly SseFrame[]): SseFrame[][] {
   return answers;
 }
 
-/** The message of a recorded stream, put together in the simplest way. */
+/** The message of a recorded stream, merged in the simplest way. */
 function assembled(frames: readonly SseFrame[]) {
   const content: (RawBlock & { partial?: string })[] = [];
   let usage: Record<string, unknown> = {};
@@ -318,7 +318,7 @@ describe('odd reports of usage', () => {
     expect(lastUsage(events)).toMatchObject({ cacheWrite: 0, cacheWrite1h: 50 });
   });
 
-  it('a report without a count is none', () => {
+  it('a report without a count is ignored', () => {
     expect(lastUsage(read(start({}), delta({ service_tier: 'x' }), stop))).toBeUndefined();
   });
 });
@@ -356,7 +356,7 @@ describe('blocks', () => {
     frame({ type: 'content_block_delta', index, delta: one }, 'content_block_delta');
   const done = (index: number) => frame({ type: 'content_block_stop', index }, 'content_block_stop');
 
-  it('calls are counted apart from texts and from tools of the provider', () => {
+  it('calls are numbered separately from texts and provider tools', () => {
     const events = read(
       start({}),
       block(0, { type: 'text', text: '' }),
@@ -388,7 +388,7 @@ describe('blocks', () => {
     ]);
   });
 
-  it('thoughts, their seal, and thoughts that are sealed whole', () => {
+  it('thinking, its signature, and redacted thinking', () => {
     const events = read(
       start({}),
       block(0, { type: 'thinking', thinking: '', signature: '' }),
@@ -405,7 +405,7 @@ describe('blocks', () => {
     ]);
   });
 
-  it('numbers beyond doubles stay as they are', () => {
+  it('numbers beyond doubles are preserved', () => {
     const text =
       '{"type":"message","content":[{"type":"tool_use","id":"a","name":"f","input":{"id":1234567890123456789,"x":[0.12345678901234567890]}}],"usage":{}}';
     expect(anthropicMessages.answer(text)).toContainEqual({
@@ -432,7 +432,7 @@ describe('faults', () => {
     expect(JSON.stringify(events)).not.toContain('SECRET');
   });
 
-  it('pass in our words on the same wire, also when they come without their name', () => {
+  it('are rewritten on the same wire, even without an event name', () => {
     const stream = messagesSame.stream(about);
     const { text, events } = stream.push({ ...error('overloaded_error'), event: undefined });
     expect(text).toBe('');
@@ -454,7 +454,7 @@ describe('faults', () => {
     expect(read(start({}), frame('<html>', 'error')).at(-1)).toMatchObject({ type: 'failure', again: true });
   });
 
-  it('a body that is no message', () => {
+  it('a body that is not a message', () => {
     for (const text of ['', '<html>', '[]', '{"choices":[]}', '{"type":"message"}'])
       expect(() => anthropicMessages.answer(text)).toThrow(UpstreamFailure);
     const overloaded = '{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}';

@@ -39,8 +39,8 @@ const clientRequest = (body: object, text = JSON.stringify(body)): ClientRequest
 });
 const tool = { name: 'f', parameters: { type: 'object', properties: { x: { type: 'number' } } } };
 
-describe('what is asked', () => {
-  it('the path, the model as the provider names it, and always max_tokens', () => {
+describe('the request', () => {
+  it("the path, the provider's model name, and always max_tokens", () => {
     const options = { model, stream: true, maxTokens: 7 };
     const { path, headers, text } = anthropicMessages.request(talk(), options);
     expect({ path, headers, body: JSON.parse(text) }).toEqual({
@@ -55,7 +55,7 @@ describe('what is asked', () => {
     });
   });
 
-  it('system texts stand apart; marks of the cache make them blocks', () => {
+  it('system texts are separate; cache breakpoints turn them into blocks', () => {
     const system = (...parts: Part[]): Message => ({ role: 'system', parts });
     expect(ask(talk({ messages: [system({ type: 'text', text: 'Be kind.' }), user('Hi')] })).system).toBe(
       'Be kind.',
@@ -71,7 +71,7 @@ describe('what is asked', () => {
     expect(messages).toEqual([{ role: 'user', content: [{ type: 'text', text: 'Late.' }] }]);
   });
 
-  it('results of tools are the head of one user turn; sealed thoughts go before the calls', () => {
+  it('tool results begin a user turn; signed thinking precedes the calls', () => {
     const messages: Message[] = [
       user('Weather?'),
       {
@@ -178,7 +178,7 @@ describe('what is asked', () => {
     ]);
   });
 
-  it('the beginning of an answer ends without white space', () => {
+  it('a prefilled answer is trimmed at the end', () => {
     const messages: Message[] = [
       user('Hi'),
       { role: 'assistant', parts: [{ type: 'text', text: 'It is \n' }] },
@@ -196,7 +196,7 @@ describe('what is asked', () => {
     expect(ask(talk({ temperature: 0 }), 4096, withEfforts('low'))).not.toHaveProperty('temperature');
   });
 
-  it('all that cannot be said is refused at once', () => {
+  it('everything unsupported is refused at once', () => {
     const error = refusal(() =>
       ask(
         talk({
@@ -242,7 +242,7 @@ describe('tools', () => {
     expect(ask(conversation).tool_choice).toEqual(expected);
   });
 
-  it('a schema always is one of an object; strict where the model knows it and the schema can be closed', () => {
+  it('a schema is always of an object; strict where the model supports it and the schema can be closed', () => {
     const open = { type: 'object', additionalProperties: { type: 'number' } };
     const tools = [
       { name: 'a', parameters: {}, description: 'A.', cache: { ttl: '1h' as const } },
@@ -265,7 +265,7 @@ describe('tools', () => {
     ]);
   });
 
-  it('earlier calls without tools: defined, and not to be called', () => {
+  it('tools of earlier calls are defined but not callable', () => {
     const call: Part = { type: 'tool_call', id: 'a', name: 'f', arguments: '' };
     const body = ask(talk({ messages: [user('Hi'), { role: 'assistant', parts: [call] }] }));
     expect(body.tools).toEqual([{ name: 'f', input_schema: { type: 'object' } }]);
@@ -299,7 +299,7 @@ describe('reasoning of a model that takes a budget', () => {
     );
   });
 
-  it('a budget of the caller is taken as it is, or refused with advice', () => {
+  it('a budget of the caller is used unchanged, or refused with advice', () => {
     expect(ask(talk({ reasoning: { maxTokens: 1500 } })).thinking).toEqual({
       type: 'enabled',
       budget_tokens: 1500,
@@ -312,7 +312,7 @@ describe('reasoning of a model that takes a budget', () => {
     }
   });
 
-  it('a forced call wins over thinking', () => {
+  it('a forced call takes precedence over thinking', () => {
     const forced = talk({ tools: [tool], toolChoice: 'required', reasoning: { effort: 'high' } });
     expect(ask(forced)).toMatchObject({ thinking: { type: 'disabled' }, tool_choice: { type: 'any' } });
   });
@@ -322,7 +322,7 @@ describe('reasoning of a model that takes a budget', () => {
     ['top_p', { temperature: 0.5, topP: 0.9 }, []],
     ['top_p', { reasoning: { effort: 'high' }, topP: 0.5 }, []],
     ['top_p', { topP: 0.97 }, ['low']],
-  ])('a %s that cannot be had is refused by name: %j', (param, more, levels) => {
+  ])('an unsupported %s is refused by name: %j', (param, more, levels) => {
     expect(() => ask(talk(more), 4096, withEfforts(...levels))).toThrow(
       expect.objectContaining({ status: 400, param }),
     );
@@ -334,7 +334,7 @@ describe('reasoning of a model that takes a budget', () => {
     expect(ask(talk({ reasoning: { effort: 'high' }, topP: 0.97 }))).toMatchObject({ top_p: 0.97 });
   });
 
-  it('no thinking where the turn that goes on does not begin with a sealed thought', () => {
+  it('no thinking where an unfinished turn does not begin with signed thinking', () => {
     const call: Part = { type: 'tool_call', id: 'a', name: 'f', arguments: '{}' };
     const result: Message = {
       role: 'tool',
@@ -354,7 +354,7 @@ describe('reasoning of a model that takes a budget', () => {
     expect(going({ type: 'sealed_reasoning', data: 'anthropic:d' }, call)).toBe('enabled');
   });
 
-  it('a model without reasoning is told nothing of it', () => {
+  it('a model without reasoning gets no reasoning settings', () => {
     const plain = modelOf('anthropic-messages', { caps: new Set<Cap>(['chat']) });
     expect(ask(talk({ reasoning: { effort: 'high' } }), 4096, plain)).not.toHaveProperty('thinking');
   });
@@ -376,7 +376,7 @@ describe('reasoning of a model with levels of effort', () => {
     });
   });
 
-  it('none where it can, and a budget as the nearest level', () => {
+  it('none where supported, and a budget as the nearest level', () => {
     const body = ask(talk({ reasoning: { effort: 'none' } }), 500, withEfforts('none', 'low'));
     expect(body.thinking).toEqual({ type: 'disabled' });
     expect(body).not.toHaveProperty('output_config');
@@ -393,7 +393,7 @@ describe('reasoning of a model with levels of effort', () => {
   });
 });
 
-describe('the form of the answer', () => {
+describe('the answer format', () => {
   const formed = (schema: Record<string, unknown>) =>
     ask(talk({ format: { type: 'schema', name: 'n', schema } })).output_config.format;
 
@@ -457,13 +457,13 @@ describe('the form of the answer', () => {
         properties: { map: { type: ['object', 'null'], additionalProperties: { type: 'string' } } },
       },
     ],
-  ])('an object of any members is refused: %s', (place, schema) => {
+  ])('an object with arbitrary members is refused: %s', (place, schema) => {
     const error = refusal(() => formed(schema));
     expect(error).toMatchObject({ status: 400, code: 'unsupported_parameter', param: 'response_format' });
     expect(error.message).toContain(place);
   });
 
-  it('JSON without a schema is a request to the model', () => {
+  it('JSON without a schema is an instruction to the model', () => {
     const body = ask(talk({ format: { type: 'json' } }));
     expect(body.system).toMatch(/one JSON object/);
     expect(body).not.toHaveProperty('output_config');
@@ -496,8 +496,8 @@ const rounds = fc.record({
   ),
 });
 
-describe('a conversation comes back from its request', () => {
-  it('up to the joining of messages', () => {
+describe('a conversation is read back from its request', () => {
+  it('except for joined messages', () => {
     fc.assert(
       fc.property(fc.array(rounds, { minLength: 1, maxLength: 4 }), (all) => {
         const messages: Message[] = [];
@@ -574,7 +574,7 @@ describe('the same wire on both sides', () => {
     });
   });
 
-  it('what stands twice is sent once, as it was judged', () => {
+  it('duplicate members are sent once, as checked', () => {
     const twice =
       '{"max_tokens":999999,"model":"x","model":"the-model","messages":[{"role":"user","content":"a"}],"max_tokens":10}';
     expect(messagesSame.request(request(twice), options).text).toBe(
@@ -582,7 +582,7 @@ describe('the same wire on both sides', () => {
     );
   });
 
-  it('the window stays the one of the catalog', () => {
+  it('the context window cannot be extended', () => {
     const beta = (features: string, contextWindow: number) =>
       messagesSame.request(request(body, { 'anthropic-beta': features }), {
         ...options,

@@ -29,7 +29,7 @@ const readBack = (text: string): AnswerEvent[] => {
   return [...framesOf(text).flatMap((frame) => reader.push(frame)), ...reader.end()];
 };
 
-/** What an answer says, whatever the pieces it came in. */
+/** The content of an answer, independent of its pieces. */
 function meaning(events: readonly AnswerEvent[]) {
   const parts: { kind: string; text: string; [more: string]: unknown }[] = [];
   const calls = new Map<number, { text: string }>();
@@ -149,7 +149,7 @@ const answers = fc
     return [{ type: 'start', id: 'msg_1' }, ...first, ...content, ...why, end, { type: 'usage', usage }];
   });
 
-describe('an answer comes back', () => {
+describe('an answer is read back', () => {
   it('from its stream, one block open at a time, in the order that clients expect', () => {
     fc.assert(
       fc.property(answers, (events) => {
@@ -289,7 +289,7 @@ describe('a stream', () => {
     );
   });
 
-  it('fails in-band as it fails otherwise', () => {
+  it('writes errors in-band like error bodies', () => {
     const error = new WireError(502, 'upstream_error', 'No.', { code: 'upstream_failed' });
     const [frame] = framesOf(messagesWire.writer(about).fail(error));
     expect(frame?.event).toBe('error');
@@ -317,7 +317,7 @@ describe('the end of an answer', () => {
     expect(streamed([finish])).toContain(`"stop_reason":"${expected}"`);
   });
 
-  it('a refusal in words of the model is one', () => {
+  it('a refusal text of the model is a refusal', () => {
     const events: AnswerEvent[] = [
       { type: 'refusal', text: 'I will not.' },
       { type: 'finish', reason: 'stop' },
@@ -329,7 +329,7 @@ describe('the end of an answer', () => {
     });
   });
 
-  it('arguments that are no object stay readable', () => {
+  it('arguments that are not an object stay readable', () => {
     const events: AnswerEvent[] = [
       { type: 'tool_call', index: 0, id: 'a', name: 'f' },
       { type: 'tool_arguments', index: 0, text: '{"x":' },

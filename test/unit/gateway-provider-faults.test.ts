@@ -91,7 +91,7 @@ describe('faults of providers', () => {
       'Client specified an invalid argument',
     ],
     ['Groq', 'Please reduce the length of the messages or completion.', 'context_length_exceeded'],
-  ])('knows the context overflow of %s, and keeps its counts', (_, message, code) => {
+  ])('recognizes the context overflow of %s, and keeps its counts', (_, message, code) => {
     for (const status of [400, 422, 413]) {
       const { error, again } = providerFault(status, { message, code });
       expect(error).toMatchObject({
@@ -109,7 +109,7 @@ describe('faults of providers', () => {
     "Invalid 'messages[0].content': string too long. Expected a string with maximum length 10485760",
     'Unsupported value: temperature does not support 0.2 with this model',
     'The image exceeds the maximum size of 20 MB',
-  ])('takes other refusals for what they are: %s', (message) => {
+  ])('does not take other refusals for an overflow: %s', (message) => {
     expect(providerFault(400, { message, code: 'bad', param: 'x[0].y' }).error).toMatchObject({
       status: 400,
       message,
@@ -140,7 +140,7 @@ describe('faults of providers', () => {
     ['Anthropic, a billing error', 402, { type: 'billing_error', message: 'Pay.' }],
     ['DeepSeek', 402, { code: 'invalid_request_error', message: 'Insufficient Balance' }],
     ['xAI', 403, { message: 'Your newly created team has used all available credits.' }],
-  ])('an account without credit at %s is nothing to ask again about', (_, status, words) => {
+  ])('an account without credit at %s is not retried there', (_, status, words) => {
     const fault = providerFault(status, words, { 'retry-after': '1' });
     expect(fault).toMatchObject({ again: true, unwell: false, retryAfterMs: Number.POSITIVE_INFINITY });
     expect(fault.error).toMatchObject({
@@ -156,12 +156,12 @@ describe('faults of providers', () => {
       });
   });
 
-  it("takes a minute's quota for a limit of requests", () => {
+  it('treats a per-minute quota as a rate limit', () => {
     const message = 'You exceeded your current quota, please check your plan and billing details.';
     expect(providerFault(429, { type: 'RESOURCE_EXHAUSTED', message }).error.status).toBe(429);
   });
 
-  it('reads how long the provider wants to be left alone', () => {
+  it('reads the retry delay of the provider', () => {
     const wish = (headers: Record<string, string>) => providerFault(429, {}, headers).retryAfterMs;
     expect(wish({ 'retry-after-ms': '1500', 'retry-after': '9' })).toBe(1500);
     expect(wish({ 'retry-after': '2.5' })).toBe(2500);
@@ -182,12 +182,12 @@ describe('faults of providers', () => {
     [{ code: 'content_filter' }, 400],
     [{}, 502],
     [{ code: {}, message: [1] }, 502],
-  ])('judges what is said within a stream by its words: %j', (words, status) => {
+  ])('classifies an error within a stream by its members: %j', (words, status) => {
     expect(faultInStream(words).error.status).toBe(status);
   });
 });
 
-describe('what may be shown of what a provider wrote', () => {
+describe("a provider's message, sanitized", () => {
   it.each([
     'Incorrect API key provided: sk-proj-********************wxyz. You can find it.',
     'Incorrect API key provided: sk-ab12*****7890.',
@@ -199,7 +199,7 @@ describe('what may be shown of what a provider wrote', () => {
     'token eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl is bad',
     'the key gsk_abcdEFGH1234567890 and xai-abcdEFGH12345678',
     'https://host/path?key=Zx9Kq2Lm4Np6Rs8Tv0Wy',
-  ])('cuts credentials: %s', (text) => {
+  ])('redacts credentials: %s', (text) => {
     const safe = safeMessage(text);
     expect(safe).toContain('[cut]');
     expect(safe).not.toMatch(/wxyz|ab12|7890|EfGh|AIzaSy|abcdefgh|0123456789|hunter2|eyJ|gsk_|xai-|Zx9K/);
@@ -210,7 +210,7 @@ describe('what may be shown of what a provider wrote', () => {
     'meta-llama/Llama-3.3-70B-Instruct: maximum context length is 131072 tokens, you asked for 200000 (136,000 + 64,000).',
     "Invalid 'tools[0].function.parameters.additionalProperties': expected an object at messages[12].content[0].image_url.",
     'An assistant message with tool_calls must be followed by tool messages.',
-  ])('leaves what helps: %s', (text) => {
+  ])('keeps useful text: %s', (text) => {
     expect(safeMessage(text)).toBe(text);
   });
 

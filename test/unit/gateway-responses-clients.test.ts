@@ -76,7 +76,7 @@ const clients = {
 describe.each([7, 6] as const)('the official openai client of version %i', (version) => {
   const openai = () => clients[version]();
 
-  test('its helper adds the stream up to what buffered gives', async () => {
+  test('its helper accumulates the stream to the buffered answer', async () => {
     const buffered = await openai().responses.create(hi);
     const seen: string[] = [];
     const stream = openai().responses.stream(hi);
@@ -102,7 +102,7 @@ describe.each([7, 6] as const)('the official openai client of version %i', (vers
     expect(seen.filter((text) => text !== undefined)).toEqual(['{"city":"Oslo"}', '{"city":"Rome"}']);
   });
 
-  test('what it accumulates of the text is the text, and items that are done are those of the response', async () => {
+  test('the accumulated text is the text, and done items are those of the response', async () => {
     const stream = openai().responses.stream(hi);
     let text = '';
     const done: unknown[] = [];
@@ -117,7 +117,7 @@ describe.each([7, 6] as const)('the official openai client of version %i', (vers
     expect((await stream.finalResponse()).output).toMatchObject(done);
   });
 
-  test('a loop of tools hands the seals of other providers back', async () => {
+  test('a tool loop returns the signatures of other providers', async () => {
     const { output } = await openai().responses.stream(hi).finalResponse();
     const results = ['c0', 'c1'].map((id) => ({
       type: 'function_call_output' as const,
@@ -147,7 +147,7 @@ describe.each([7, 6] as const)('the official openai client of version %i', (vers
     await expect(openai().responses.stream(broken).finalResponse()).rejects.toThrow(/broke off/);
   });
 
-  test('what is refused is thrown with its code and the member', async () => {
+  test('a refusal is thrown with its code and the member', async () => {
     await expect(openai().responses.create({ ...hi, previous_response_id: 'resp_1' })).rejects.toMatchObject({
       status: 400,
       code: 'unsupported_parameter',

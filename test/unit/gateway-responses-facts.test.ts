@@ -83,7 +83,7 @@ describe('what the gateway knows of a request to responses', () => {
     expect(known.prefix).toBe('Be brief.abcfdeen{}ff');
   });
 
-  test('items it does not know count whole, without their pictures', () => {
+  test('unknown items are counted as JSON, without their images', () => {
     const item = { type: 'computer_call_output', call_id: 'c', output: { image_url: image } };
     const { textBytes, images } = facts({ model: 'm', input: [item] });
     expect(images).toBe(1);
@@ -96,7 +96,7 @@ describe('what the gateway knows of a request to responses', () => {
       'a file behind a URL',
       { input: [{ role: 'user', content: [{ type: 'input_file', file_url: 'https://x' }] }] },
     ],
-  ])('what %s reads has no size beforehand: it counts as a file', (_, body) => {
+  ])('the input of %s has no known size: it counts as a file', (_, body) => {
     const { fileBytes, textBytes } = facts({ model: 'm', ...body });
     expect(fileBytes).toBeGreaterThan(0);
     expect(textBytes).toBeLessThan(200);
@@ -130,7 +130,7 @@ describe('what the gateway knows of a request to responses', () => {
     expect(facts({ model: 'm', input: 'x', background: false, store: true }).model).toBe('m');
   });
 
-  test('all that is wrong is told at once', () => {
+  test('all violations are reported at once', () => {
     const error = fault({ model: '', input: 7, stream: 'yes', max_output_tokens: 0, background: true });
     expect(error.violations?.map(({ path }) => path)).toEqual([
       'background',
@@ -142,10 +142,10 @@ describe('what the gateway knows of a request to responses', () => {
     expect(error.code).toBeUndefined();
   });
 
-  test('nesting without end is refused, not died of', () => {
+  test('excessive nesting is refused without a crash', () => {
     let deep: unknown = {};
     for (let level = 0; level < 200_000; level++) deep = [deep];
-    const violation = { path: 'tools.0', message: 'it is nested too deeply' };
+    const violation = { path: 'tools.0', message: 'expected JSON with fewer levels of nesting' };
     expect(() =>
       responsesWire.facts({ model: 'm', input: 'x', tools: [{ type: 'function', deep }] }, ''),
     ).toThrow(expect.objectContaining({ status: 400, violations: [violation] }));

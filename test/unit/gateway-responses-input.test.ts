@@ -55,7 +55,7 @@ describe('a request to responses, read', () => {
     ]);
   });
 
-  test('a loop of tools: what the model said in several items is one message, and so are the outputs', () => {
+  test('a tool loop: consecutive items of the model form one message, and so do the outputs', () => {
     const input = [
       { role: 'user', content: 'Weather?' },
       { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'hm' }] },
@@ -116,7 +116,7 @@ describe('a request to responses, read', () => {
     ]);
   });
 
-  test('seals of other providers are undone; what OpenAI sealed only OpenAI reads', () => {
+  test('signatures of other providers are decoded; encrypted reasoning of OpenAI is left to OpenAI', () => {
     const summary = [{ type: 'summary_text', text: 'hm' }];
     const reasoning = (sealed: string, list = summary) => ({
       type: 'reasoning',
@@ -214,21 +214,21 @@ describe('a request to responses, read', () => {
     ],
     ['moderation', { input: 'x', moderation: {} }],
     ['context_management', { input: 'x', context_management: [{ type: 'compaction' }] }],
-  ])('%s that only OpenAI can do is refused by name', (param, body) => {
+  ])('%s, which only OpenAI supports, is refused by name', (param, body) => {
     expect(fault(body)).toMatchObject({ status: 400, code: 'unsupported_parameter', param });
   });
 
-  test('a request of nothing is refused', () => {
+  test('an empty request is refused', () => {
     expect(fault({ input: [] })).toMatchObject({ status: 400, param: 'input' });
   });
 
-  test('an output needs its call', () => {
+  test('an output requires its call', () => {
     const error = fault({ input: [{ type: 'function_call_output', call_id: 'c9', output: 'x' }] });
     expect(error.param).toBe('input.0.call_id');
     expect(error.message).toMatch(/send the call with its output/);
   });
 
-  test('all that is wrong is told at once, each by its place', () => {
+  test('all violations are reported at once, each with its path', () => {
     const error = fault({
       input: [
         { role: 'robot', content: 'x' },
@@ -405,7 +405,7 @@ describe('a conversation as a request of OpenAI', () => {
     );
   });
 
-  test('stores nothing, asks for sealed thoughts, and always says how long the answer may be', () => {
+  test('stores nothing, requests encrypted reasoning, and always has a token limit', () => {
     expect(written(plain)).toEqual({
       model: 'gpt-upstream',
       input: [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: 'hi' }] }],
@@ -417,7 +417,7 @@ describe('a conversation as a request of OpenAI', () => {
     expect(written(plain, { model: testModel(), stream: false })).not.toHaveProperty('include');
   });
 
-  test('effort is the nearest that the model knows; a budget is the effort that has room for it', () => {
+  test('effort is the nearest supported level; a budget becomes the nearest effort', () => {
     const effort = (reasoning: NonNullable<Conversation['reasoning']>, of = model) =>
       written({ ...plain, reasoning }, { model: of })['reasoning'];
     expect(effort({ effort: 'max' })).toEqual({ effort: 'high', summary: 'auto' });
@@ -428,7 +428,7 @@ describe('a conversation as a request of OpenAI', () => {
     expect(effort({ effort: 'none' }, testModel({ efforts: ['none', 'low'] }))).toEqual({ effort: 'none' });
   });
 
-  test("OpenAI gets back its own sealed thoughts with their summary, and nobody else's", () => {
+  test('OpenAI gets back only its own encrypted reasoning, with its summary', () => {
     fc.assert(
       fc.property(sealedText, (data) => {
         const { input } = written({
@@ -470,7 +470,7 @@ describe('a conversation as a request of OpenAI', () => {
     ['seed', { seed: 1 }],
     ['presence_penalty', { presencePenalty: 1 }],
     ['frequency_penalty', { frequencyPenalty: -1 }],
-  ])('%s has no place there: refused by name', (param, more) => {
+  ])('%s is not supported there: refused by name', (param, more) => {
     expect(() => written({ ...plain, ...more })).toThrow(
       expect.objectContaining({ status: 400, code: 'unsupported_parameter', param }),
     );

@@ -39,7 +39,7 @@ const text = (delta: string, place: Json = { output_index: 0, content_index: 0 }
 });
 
 describe('a stream of responses, read', () => {
-  test('says what its pieces say, and the rest of the last event', () => {
+  test('yields the content of its deltas, and the rest of the last event', () => {
     const message = { type: 'message', content: [{ type: 'output_text', text: 'ab' }] };
     const call = { type: 'function_call', call_id: 'c', name: 'n', arguments: '{}' };
     expect(
@@ -63,7 +63,7 @@ describe('a stream of responses, read', () => {
     ]);
   });
 
-  test('parallel calls are counted by themselves, whatever stands between', () => {
+  test('parallel calls are numbered separately from other items', () => {
     const added = (index: number, name: string) => ({
       type: 'response.output_item.added',
       output_index: index,
@@ -96,7 +96,7 @@ describe('a stream of responses, read', () => {
     ]);
   });
 
-  test('summaries of thoughts stand apart; the seal comes with the whole item', () => {
+  test('reasoning summaries are separated; the encrypted content comes with the complete item', () => {
     const delta = (index: number, said: string) => ({
       type: 'response.reasoning_summary_text.delta',
       output_index: 0,
@@ -200,7 +200,7 @@ describe('a stream of responses, read', () => {
     expect(more).toEqual([]);
   });
 
-  test('what was used until it failed is told, before the failure and once', () => {
+  test('usage before a failure is reported once, before the failure', () => {
     const failed = {
       ...completed({ status: 'failed', error: { code: 'server_error', message: 'x' } }),
       type: 'response.failed',
@@ -209,7 +209,7 @@ describe('a stream of responses, read', () => {
     expect(events).toMatchObject([usage, { type: 'failure', error: { status: 429 } }]);
   });
 
-  test('a secret in an error is cut out', () => {
+  test('a secret in an error is redacted', () => {
     const secret = `sk-proj-${'a1B2'.repeat(10)}`;
     const events = read({ type: 'error', error: { ...words, message: `Bad key ${secret}.` } });
     const { status, text: shown } = {
@@ -231,7 +231,7 @@ describe('a stream of responses, read', () => {
     expect(read(...events).at(-1)).toMatchObject({ type: 'failure', again: true, error: { status: 502 } });
   });
 
-  test('a server without places in its events is understood', () => {
+  test('events without output indices are read', () => {
     const item = { type: 'function_call', call_id: 'c', name: 'n', arguments: '{}' };
     expect(
       read(
@@ -253,7 +253,7 @@ describe('whatever a server sends', () => {
   const message = (said: string) => ({ type: 'message', content: [{ type: 'output_text', text: said }] });
   const call = (id: string) => ({ type: 'function_call', call_id: id, name: id, arguments: '{}' });
 
-  test('nothing is said twice where the stream counts in another way than the whole answer', () => {
+  test('nothing is read twice where the stream is numbered differently from the complete answer', () => {
     const events = read(
       { type: 'response.output_item.added', output_index: 1, item: { ...message(''), content: [] } },
       text('a', { output_index: 1, content_index: 0 }),
@@ -268,7 +268,7 @@ describe('whatever a server sends', () => {
     ]);
   });
 
-  test('and nothing is lost that came with the whole answer only', () => {
+  test('and nothing is lost that only the complete answer contains', () => {
     const events = read(text('a'), completed({ output: [call('x'), message('a'), call('y')] }));
     expect(merged(events).slice(0, -2)).toEqual([
       { type: 'text', text: 'a' },
@@ -448,7 +448,7 @@ describeShared('recorded traffic of responses', [cassettes], (folder) => {
     expect(read(...lines)).toMatchObject([{ type: 'failure' }]);
   });
 
-  test('a refusal of the provider keeps its words', () => {
+  test('a refusal of the provider keeps its message', () => {
     const { error, again, unwell } = openaiResponses.failure(
       400,
       recorded('reasoning-model-temperature-error.json'),

@@ -19,14 +19,14 @@ const sentBody = (body: Json, more: Partial<UpstreamOptions> = {}) =>
   JSON.parse(sent(JSON.stringify(body), more)) as Json;
 
 describe('a request that passes through', () => {
-  test('keeps all else byte by byte', () => {
+  test('leaves everything else unchanged, byte for byte', () => {
     const text =
       '{ "input" : "h\\u00e9",\n "model":"house/model","temperature":1.0, "seed":12345678901234567890, "store":false,"max_output_tokens":900,"x":{"a" :[1e2]}}';
     expect(sent(text)).toBe(text.replace('"house/model"', '"gpt-upstream"'));
     expect(responsesSame.request(asked(text), options)).toMatchObject({ path: '/responses', headers: {} });
   });
 
-  test('always says how long the answer may be, and that nothing is stored', () => {
+  test('always has a token limit and disables storage', () => {
     expect(sent('{"model":"m","input":"x"}')).toBe(
       '{"model":"gpt-upstream","input":"x","max_output_tokens":900,"store":false}',
     );
@@ -35,7 +35,7 @@ describe('a request that passes through', () => {
     );
   });
 
-  test('thoughts come sealed where the gateway itself forbids to store them', () => {
+  test('reasoning is requested encrypted where the gateway disables storage', () => {
     const model = testModel({ caps: ['chat', 'reasoning'] });
     const include = (body: Json) => sentBody({ model: 'm', input: 'x', ...body }, { model })['include'];
     expect(include({})).toEqual(['reasoning.encrypted_content']);
@@ -47,7 +47,7 @@ describe('a request that passes through', () => {
     expect(sentBody({ model: 'm', input: 'x' })).not.toHaveProperty('include');
   });
 
-  test('effort is the nearest that the model knows', () => {
+  test('effort is the nearest supported level', () => {
     const model = testModel({ efforts: ['low', 'medium', 'high'] });
     const reasoning = (body: Json, of = model) =>
       sentBody({ model: 'm', input: 'x', ...body }, { model: of });
@@ -67,7 +67,7 @@ describe('a request that passes through', () => {
     );
   });
 
-  test("include_usage is ours, other options of the stream are the provider's", () => {
+  test("include_usage is the gateway's, other stream options are the provider's", () => {
     const streaming = (options_: Json) =>
       sentBody({ model: 'm', input: 'x', stream: true, stream_options: options_ }, { stream: true });
     expect(streaming({ include_usage: true })).not.toHaveProperty('stream_options');
@@ -76,7 +76,7 @@ describe('a request that passes through', () => {
     });
   });
 
-  test('hosted tools pass; thoughts sealed by another provider do not', () => {
+  test('hosted tools pass; encrypted reasoning of another provider does not', () => {
     const tools = [{ type: 'web_search' }, { type: 'custom', name: 'sql' }];
     const input = [
       { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'lathe:["signature","s"]' },
@@ -125,7 +125,7 @@ const completed = {
 };
 
 describe('a stream that passes through', () => {
-  test('is what came, byte by byte, and says what was used', () => {
+  test('passes unchanged, byte for byte, and its usage is read', () => {
     const frames = [created, delta, completed].map(named);
     const spaced = frames.map((each) => ({ ...each, raw: `: hi\r\n${each.raw.replaceAll('\n', '\r\n')}` }));
     const { text, events, stream } = relay([...spaced, frame('[DONE]')]);
@@ -139,19 +139,19 @@ describe('a stream that passes through', () => {
     expect(stream.end(receipt)).toBe('');
   });
 
-  test("a fault after the last event is not the caller's", () => {
+  test('an error after the last event is not sent to the caller', () => {
     const { stream } = relay([created, completed].map(named));
     expect(stream.fail(new WireError(504, 'upstream_error', 'Slow.'))).toBe('');
   });
 
-  test('events that say nothing are not even parsed', () => {
+  test('redundant events are not parsed', () => {
     const silent = ['response.in_progress', 'response.output_text.done', 'response.output_item.done'];
     const { events, text } = relay([...silent.map((type) => frame('{not json', type)), named(completed)]);
     expect(text).toContain('{not json');
     expect(events.map(({ type }) => type)).toEqual(['usage', 'finish']);
   });
 
-  test('one that breaks off says so in-band, with the numbers that come next', () => {
+  test('a truncated stream ends with an in-band error that continues the sequence numbers', () => {
     const { stream, events, text } = relay([created, delta].map(named));
     const failure = events.at(-1);
     if (failure?.type !== 'failure') throw new Error('no failure');
@@ -180,7 +180,7 @@ describe('a stream that passes through', () => {
   test.each([
     ['named', (events: readonly Json[]) => events.map(named)],
     ['nameless', (events: readonly Json[]) => events.map((event) => frame(event))],
-  ])('what the provider says of its failure is told without its secrets (%s)', (_, asFrames) => {
+  ])("the provider's error message is sent without secrets (%s)", (_, asFrames) => {
     const { stream, events, text } = relay(asFrames([created, delta, error, failed]));
     expect(events.map(({ type }) => type).filter((type) => type !== 'start')).toEqual([
       'text',
@@ -199,7 +199,7 @@ describe('a stream that passes through', () => {
     ]);
   });
 
-  test('one that failed before anything came leaves the caller with a stream of its own', () => {
+  test('a stream that failed before the first event is replaced by an error stream', () => {
     const { stream, text } = relay([named(error)]);
     expect(text).toBe('');
     const told = payloadsOf(stream.fail(new WireError(502, 'upstream_error', 'Down.')));
@@ -251,7 +251,7 @@ describeShared('recorded traffic that passes through', [folderName, openApiDocum
     expect([fresh + cacheRead, output]).toEqual([used['input_tokens'], used['output_tokens']]);
   });
 
-  test('a failure after recorded traffic is in the form of the wire', () => {
+  test('a failure after recorded traffic has the format of the wire', () => {
     const lines = recorded('openai-shell-container-multiturn.1.chunks.txt').trim().split('\n').slice(0, 8);
     const { stream } = relay(lines.map((line) => named(JSON.parse(line) as Json)));
     for (const event of payloadsOf(stream.fail(new WireError(504, 'upstream_error', 'Slow.')))) {

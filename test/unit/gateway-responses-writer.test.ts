@@ -82,7 +82,7 @@ describe('the events of a response', () => {
       expect(event).toBe((JSON.parse(data) as Json)['type']);
   });
 
-  test('end with the whole response: its items, and what was used last', () => {
+  test('end with the complete response: its items and the last usage', () => {
     const response = events.at(-1)?.['response'] as Json;
     expect(response).toMatchObject({
       status: 'completed',
@@ -133,13 +133,13 @@ describe('the events of a response', () => {
     for (const id of ids) expect(id).toMatch(/^(rs|msg|fc)_[0-9a-f]{48}$/);
   });
 
-  test('a body is what the stream ends with, but for its ids', () => {
+  test('a body equals the end of the stream, except for its ids', () => {
     const withoutIds = (value: unknown) => JSON.stringify(value).replaceAll(/_[0-9a-f]{48}/g, '');
     const body = responsesWire.body(everything, aboutOf());
     expect(withoutIds(body)).toBe(withoutIds(events.at(-1)?.['response']));
   });
 
-  test('arguments of parallel calls may come in turn', () => {
+  test('arguments of parallel calls may be interleaved', () => {
     const [first, second] = payloadsOf(
       streamed([
         { type: 'tool_call', index: 0, id: 'a', name: 'x' },
@@ -182,7 +182,7 @@ describe('the events of a response', () => {
     });
   });
 
-  test('arguments that are cut off are never to be run', () => {
+  test('a call with truncated arguments is incomplete', () => {
     const cut: AnswerEvent[] = [
       { type: 'tool_call', index: 0, id: 'a', name: 'x' },
       { type: 'tool_arguments', index: 0, text: '{"n":' },
@@ -191,7 +191,7 @@ describe('the events of a response', () => {
     expect(responsesWire.body(cut, aboutOf())).toMatchObject({ output: [{ status: 'incomplete' }] });
   });
 
-  test('an answer of nothing has a message all the same', () => {
+  test('an empty answer has a message', () => {
     const body = responsesWire.body([{ type: 'finish', reason: 'stop' }], aboutOf());
     expect(body).toMatchObject({
       output: [{ type: 'message', content: [{ type: 'output_text', text: '' }] }],
@@ -287,7 +287,7 @@ const answers = fc.array(block, { maxLength: 6 }).map((blocks) => {
 });
 
 describe('whatever the answer', () => {
-  test('what is written is read again as what it was', () => {
+  test('what is written is read back identically', () => {
     fc.assert(
       fc.property(answers, (events) => {
         const reader = openaiResponses.reader();
@@ -305,7 +305,7 @@ describe('whatever the answer', () => {
     );
   });
 
-  test('its output, sent back, is what the model said, seals included', () => {
+  test('its output, sent back, is the content of the model, including signatures', () => {
     fc.assert(
       fc.property(answers, (events) => {
         const { output } = responsesWire.body(events, aboutOf()) as { output: unknown[] };
@@ -320,7 +320,7 @@ describe('whatever the answer', () => {
   });
 });
 
-/** The parts of the message that an answer is. */
+/** The message parts of an answer. */
 function partsOf(events: readonly AnswerEvent[]): Part[] {
   const parts: Part[] = [];
   let thought = '';
@@ -386,7 +386,7 @@ describeShared("OpenAI's published schema", [openApiDocument], () => {
       expect(Object.keys(tool)).toEqual(['type', 'name', 'description', 'parameters', 'strict']);
   });
 
-  test('accepts any answer, whole, cut or broken', () => {
+  test('accepts any answer: complete, truncated or failed', () => {
     fc.assert(
       fc.property(answers, fc.constantFrom('whole', 'cut', 'broken'), (events, end) => {
         const writer = responsesWire.writer(aboutOf());

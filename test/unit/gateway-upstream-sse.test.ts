@@ -49,7 +49,7 @@ const stream = fc
 const cuts = fc.array(fc.nat(600), { maxLength: 30 });
 
 describe('SseParser', () => {
-  it('reads what another parser reads, however the bytes are split', () => {
+  it('agrees with another parser, however the bytes are split', () => {
     fc.assert(
       fc.property(stream, cuts, fc.boolean(), (text, at, marked) => {
         const bytes = Buffer.from((marked ? '\ufeff' : '') + text);
@@ -60,7 +60,7 @@ describe('SseParser', () => {
     );
   });
 
-  it('keeps the text as it came: frames put together are the stream', () => {
+  it('keeps the raw text: concatenated frames are the stream', () => {
     fc.assert(
       fc.property(stream, cuts, (text, at) => {
         const whole = `${text}\n\ndata: last\n\n`.replace(/^\ufeff/, '');
@@ -74,7 +74,7 @@ describe('SseParser', () => {
     );
   });
 
-  it('splits anywhere, within characters too', () => {
+  it('accepts splits anywhere, within characters too', () => {
     const bytes = Buffer.from('\ufeffevent: ä😀\r\ndata: {"漢": "字"}\r\ndata: two\r\n\r\ndata: x\r\r');
     const whole = parsed(bytes);
     expect(whole).toEqual([
@@ -95,7 +95,7 @@ describe('SseParser', () => {
     expect(each.map(({ event, data }) => ({ event, data }))).toEqual(said);
   });
 
-  it('takes a last event without its empty line, and completes its text', () => {
+  it('accepts a last event without its empty line, and completes its text', () => {
     for (const [text, data] of [
       ['data: x', 'x'],
       ['data: x\n', 'x'],
@@ -117,7 +117,7 @@ describe('SseParser', () => {
     expect(read('')).toEqual([]);
   });
 
-  it('passes comments on with the next frame, but not without end', () => {
+  it('passes comments on with the next frame, up to a limit', () => {
     expect(parsed(Buffer.from(': ping\n\n: ping\n\ndata: x\n\n'))[0]?.raw).toBe(
       ': ping\n\n: ping\n\ndata: x\n\n',
     );
@@ -128,7 +128,7 @@ describe('SseParser', () => {
     expect(frame?.raw.length).toBeLessThan(5000);
   });
 
-  it('refuses an event without end', () => {
+  it('refuses an event that exceeds the limit', () => {
     const parser = new SseParser(1000);
     parser.push(Buffer.from(`data: ${'x'.repeat(900)}\n\n`));
     parser.push(Buffer.from(`data: ${'x'.repeat(900)}`));
@@ -139,7 +139,7 @@ describe('SseParser', () => {
     }).toThrow(OversizedEvent);
   });
 
-  it('reads a large event in small chunks in one go over its bytes', () => {
+  it('reads a large event in small chunks in linear time', () => {
     const parser = new SseParser(64e6);
     const chunk = Buffer.from('x'.repeat(1024));
     parser.push(Buffer.from('data: '));
@@ -148,7 +148,7 @@ describe('SseParser', () => {
     expect(frame?.data.length).toBe(16 * 1024 * 1024);
   });
 
-  it('counts lines, by which a stream shows that it is alive', () => {
+  it('counts lines, which show that a stream is alive', () => {
     const parser = new SseParser(1000);
     parser.push(Buffer.from('dat'));
     parser.push(Buffer.from('a: x'));

@@ -33,7 +33,7 @@ const mixed: Part[] = [
 ];
 
 describe('the events of a message', () => {
-  test('come in the order of the wire, block by block, each in its form', () => {
+  test('come in the order of the wire, block by block, each in its format', () => {
     const events = written([...evaluated, ...chatEvents(mixed)]);
     const brief = (event: MessageEvent) => {
       if (event.type === 'content_block_start') return ['start', event.index, event.content_block.type];
@@ -63,7 +63,7 @@ describe('the events of a message', () => {
     for (const event of events) expect(messageEvent.parse(event)).toEqual(event);
   });
 
-  test('begin with an empty message and blocks; begin and end count what the cache had apart', () => {
+  test('begin with an empty message and empty blocks; cached tokens are counted separately at begin and end', () => {
     const answer = [...evaluated, ...chatEvents(mixed)];
     const events = written(answer);
     expect(events[0]).toEqual({
@@ -115,7 +115,7 @@ describe('the events of a message', () => {
     });
   });
 
-  test('an answer without content begins with what its end says of the prompt', () => {
+  test('an answer without content begins with the prompt usage of its end', () => {
     const [start, end] = written(chatEnd());
     expect(start).toMatchObject({
       message: { usage: { input_tokens: 8, cache_read_input_tokens: 4, output_tokens: 0 } },
@@ -139,7 +139,7 @@ describe('the events of a message', () => {
     expect(written(events).at(-2)).toMatchObject({ delta: { stop_reason, stop_sequence } });
   });
 
-  test('omitted thinking has a signature and no text, the same signature as shown', () => {
+  test('omitted thinking has no text and the same signature as shown thinking', () => {
     const answer = chatEvents(mixed.slice(0, 2));
     const signatures = [omitted, {}].map((body) => {
       const [block] = wholeOf(answer, body).content;
@@ -153,7 +153,7 @@ describe('the events of a message', () => {
     expect(signatures[0]).toBe(signatures[1]);
   });
 
-  test('an input that was cut off is empty', () => {
+  test('a truncated tool input is empty', () => {
     const cut: Part = { type: 'call', name: 'weather', pieces: ['{"city":"Os'] };
     expect(wholeOf(chatEvents([cut], { finishReason: 'length' }))).toMatchObject({
       content: [{ type: 'tool_use', input: {} }],
@@ -161,12 +161,12 @@ describe('the events of a message', () => {
     });
   });
 
-  test('arguments without a call are a fault of ours', () => {
+  test('arguments without a call are an internal error', () => {
     const stray: AnswerEvent = { choice: 0, type: 'tool_arguments', index: 0, text: '{}' };
-    expect(() => written([stray])).toThrow('without their call');
+    expect(() => written([stray])).toThrow('without a preceding call');
   });
 
-  test("add up, in the official client's own hands, to the whole message: for any parts in any order", async () => {
+  test('are accumulated by the official client to the whole message, for any parts in any order', async () => {
     await fc.assert(
       fc.asyncProperty(anyParts, async (parts) => {
         const answer = [...evaluated, ...chatEvents(parts)];

@@ -21,14 +21,14 @@ const text = (words: string) => ({ type: 'text', text: words, cache_control: { t
 const input_schema = { type: 'object', properties: {} };
 
 describe('a message request as a conversation', () => {
-  test('the system prompt stands first, as a text or as blocks', () => {
+  test('the system prompt comes first, as a text or as blocks', () => {
     const messages = [{ role: 'system', content: 'S\nT' }, hi];
     expect(inputOf({ system: 'S\nT' })).toEqual({ messages });
     expect(inputOf({ system: [text('S'), text('T')] })).toEqual({ messages });
     expect(inputOf({ system: '' })).toEqual({ messages: [hi] });
   });
 
-  test('consecutive messages of a role are one, also of the system', () => {
+  test('consecutive messages of a role are merged, including system messages', () => {
     const { messages } = inputOf({
       system: 'S',
       messages: [
@@ -50,7 +50,7 @@ describe('a message request as a conversation', () => {
     ]);
   });
 
-  test('thinking, text and calls are one turn; results come first and know the name of their call', () => {
+  test('thinking, text and calls form one turn; results come first and carry the name of their call', () => {
     const { messages } = inputOf({
       messages: [
         hi,
@@ -99,7 +99,7 @@ describe('a message request as a conversation', () => {
     ]);
   });
 
-  test('a last message of the assistant is gone on with, unless it is empty', () => {
+  test('a last assistant message is continued, unless it is empty', () => {
     const messages = [hi, { role: 'assistant', content: 'The answer is ' }];
     expect(inputOf({ messages })).toEqual({ messages, continueLast: true });
     expect(inputOf({ messages: [hi, { role: 'assistant', content: [] }] })).toEqual({ messages: [hi] });
@@ -145,7 +145,7 @@ describe('a message request as a conversation', () => {
     expect(inputOf(request).thinking).toBe(thinking);
   });
 
-  test('the form of the answer, in both places', () => {
+  test('the answer format is read from both members', () => {
     const format = { type: 'json_schema', schema: { type: 'object' } };
     const other = { type: 'json_schema', schema: { type: 'string' } };
     expect(inputOf({ output_config: { format } }).output).toEqual({
@@ -159,7 +159,7 @@ describe('a message request as a conversation', () => {
     });
   });
 
-  test('everything that contradicts itself is told at once', () => {
+  test('every contradiction is reported at once', () => {
     const { violations } = refusalOf({
       messages: [{ role: 'user', content: [text('x'), result('toolu_9')] }],
       tools: [
@@ -177,11 +177,11 @@ describe('a message request as a conversation', () => {
     ]);
   });
 
-  test('a tool that must be called must be there', () => {
+  test('a required tool must be defined', () => {
     expect(refusalOf({ tool_choice: { type: 'any' } }).param).toBe('tool_choice');
   });
 
-  test('tools that are too large together are refused before they are written into a prompt', () => {
+  test('tools that are too large in total are refused before they are written into a prompt', () => {
     const large = { type: 'object', enum: Array<number>(15_000).fill(1) };
     const tools = Array.from({ length: 7 }, (_, index) => ({ name: `t${index}`, input_schema: large }));
     expect(refusalOf({ tools }).violations).toMatchObject([

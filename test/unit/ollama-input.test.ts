@@ -1,4 +1,4 @@
-/** Conversations of Ollama's wire as the chat layer takes them. */
+/** Conversion of Ollama's conversations for the chat layer. */
 import { describe, expect, it } from 'vitest';
 import { toChatInput } from '../../src/planes/ollama/chat-input.ts';
 import { chatRequest } from '../../src/wires/ollama/chat-schema.ts';
@@ -17,7 +17,7 @@ const idsOf = (messages: readonly object[]) =>
   );
 
 describe('results of calls', () => {
-  it('find their call by name, whatever their order', () => {
+  it('find their call by name, in any order', () => {
     const calls = { role: 'assistant', tool_calls: [call('a'), call('b'), call('a')] };
     const named = [{ tool_name: 'b' }, { tool_name: 'a' }, { name: 'a' }];
     expect(idsOf([calls, ...named.map(result)])).toEqual([
@@ -28,7 +28,7 @@ describe('results of calls', () => {
     ]);
   });
 
-  it('find it by order where they have no name, and by its id before all', () => {
+  it('find it by order where they have no name; the id takes precedence', () => {
     const calls = { role: 'assistant', tool_calls: [call('a', 'x'), call('b'), call('c', 'z')] };
     expect(idsOf([calls, result({}), result({ tool_call_id: 'z', tool_name: 'b' }), result({})])).toEqual([
       ['x', 'call_0', 'z'],

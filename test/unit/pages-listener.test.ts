@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { openPages, withPages } from '../../src/cli/pages.ts';
 import { Access } from '../../src/planes/access.ts';
 
-it('every answer of a page is named, refusals too', async () => {
+it('every response of a page has a request id, including refusals', async () => {
   const root = mkdtempSync(join(tmpdir(), 'lathe-pages-'));
   mkdirSync(join(root, 'dist/web'), { recursive: true });
   writeFileSync(join(root, 'dist/web/icon.svg'), '<svg/>');

@@ -35,7 +35,7 @@ interface Asking {
   readonly at?: string;
 }
 
-/** As a browser that follows a link asks, or (`accept` given) anybody else. */
+/** Requests a page as a browser navigation, or with another `accept` where given. */
 async function get(
   path: string,
   {
@@ -57,7 +57,7 @@ async function get(
 const statusOf = async (answer: ReturnType<typeof get>) => (await answer)?.status;
 
 describe('pages of the host', () => {
-  it('stand at / for browsers alone: programs find there what they look for', async () => {
+  it('are served at / to browsers only: programs get the expected answer of the planes', async () => {
     expect(await statusOf(get('/'))).toBe(200);
     expect(await get('/', { headers: { accept: '*/*' } })).toBeUndefined();
     expect(await get('/', { method: 'POST' })).toBeUndefined();
@@ -67,7 +67,7 @@ describe('pages of the host', () => {
   });
 
   it.each(['/console', '/console/lab', '/demo/', '/icon.svg', '/assets/console-1a.js'])(
-    'take GET and HEAD alone: %s',
+    'accept only GET and HEAD: %s',
     async (path) => {
       const pages = open(new Map([...files, ['/icon.svg', '<svg/>']]));
       for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS'])
@@ -78,7 +78,7 @@ describe('pages of the host', () => {
     },
   );
 
-  it('are those of one build, also where they are replaced while the host runs', async () => {
+  it('belong to one build, even where they are replaced while the host runs', async () => {
     const held = new Map(files);
     const pages = open(held);
     expect(await (await get('/console', { pages }))?.text()).toContain('id="root"');
@@ -88,7 +88,7 @@ describe('pages of the host', () => {
     held.set('/assets/console-2b.js', 'new');
     expect(await (await get('/console', { pages }))?.text()).toBe('<html>new</html>');
     expect(await (await get('/assets/console-2b.js', { pages }))?.text()).toBe('new');
-    // Of the build before: not there, as any other path.
+    // A file of the previous build no longer exists, like any other path.
     expect(await get('/assets/console-1a.js', { pages })).toBeUndefined();
     held.delete('/engine/lathe.js');
     await expect(get('/engine/lathe.js', { pages, headers: { accept: '*/*' } })).rejects.toMatchObject({
@@ -97,7 +97,7 @@ describe('pages of the host', () => {
     });
   });
 
-  it('have a tag for each form, so that nobody joins a part of one to a part of the other', async () => {
+  it('have different tags with and without compression, so that ranges of the two are not combined', async () => {
     const path = '/engine/lathe.js';
     const plain = (await get(path))?.headers.get('etag') ?? '';
     const packed = (await get(path, { headers: { 'accept-encoding': 'gzip' } }))?.headers.get('etag') ?? '';
@@ -110,11 +110,11 @@ describe('pages of the host', () => {
     expect(await statusOf(get(path, { headers: { 'if-none-match': '"other"' } }))).toBe(200);
   });
 
-  it('keep what the URL of the demo says where its slash is put there', async () => {
+  it('keep the query of the demo URL when the slash is added', async () => {
     expect((await get('/demo?model=x'))?.headers.get('location')).toBe('/demo/?model=x');
   });
 
-  it('are one file for all views, each time with a nonce of its own', async () => {
+  it('are one file for all views, with a new nonce for each response', async () => {
     const nonces = new Set<string>();
     for (const path of ['/', '/console', '/console/lab/kernels', '/console/runs/r.1']) {
       const answer = await get(path);
@@ -125,7 +125,7 @@ describe('pages of the host', () => {
     expect(nonces.size).toBe(4);
   });
 
-  it('allow no script, style or connection but the host’s own; only the demo reaches out', async () => {
+  it('allow only scripts, styles and connections of the host, except for the demo', async () => {
     const policy = (await get('/console'))?.headers.get('content-security-policy') ?? '';
     expect(policy).toContain("default-src 'none'");
     expect(policy).toContain("connect-src 'self'");
@@ -136,7 +136,7 @@ describe('pages of the host', () => {
     expect(await statusOf(get('/demo'))).toBe(308);
   });
 
-  it('leave every other path to the planes, whatever it climbs to', async () => {
+  it('leave every other path to the planes, including paths with dot segments', async () => {
     for (const path of [
       '/models',
       '/assets',
@@ -149,7 +149,7 @@ describe('pages of the host', () => {
       expect([path, await get(path)]).toEqual([path, undefined]);
   });
 
-  it('are kept by what they hold: hashed names for ever, others asked about each time', async () => {
+  it('are cached by content: hashed names permanently, others are revalidated', async () => {
     const asset = await get('/assets/console-1a.js');
     expect(asset?.headers.get('cache-control')).toMatch(/immutable/);
     const engine = await get('/engine/lathe.js');
@@ -158,7 +158,7 @@ describe('pages of the host', () => {
     expect(await statusOf(get('/engine/lathe.js', { headers: { 'if-none-match': etag } }))).toBe(304);
   });
 
-  it('come packed where that is understood, and without a body for HEAD', async () => {
+  it('are compressed where the client accepts it, and have no body for HEAD', async () => {
     const packed = await get('/assets/console-1a.js', { headers: { 'accept-encoding': 'br, gzip' } });
     expect(packed?.headers.get('content-encoding')).toBe('gzip');
     const bytes = new Uint8Array((await packed?.arrayBuffer()) ?? new ArrayBuffer(0));
@@ -183,17 +183,17 @@ describe('pages of the host', () => {
     expect(answer?.headers.get('content-range')).toBe(contentRange);
   });
 
-  it('are whole again where what the range belongs to has changed', async () => {
+  it('are sent whole where the file of the range has changed', async () => {
     const headers = { range: 'bytes=0-3', 'if-range': '"other"' };
     expect(await (await get('/models/tiny.gguf', { headers }))?.text()).toBe('0123456789');
   });
 });
 
-describe('pages of a listener that asks for the bearer', () => {
+describe('pages of a listener that requires the bearer token', () => {
   const bind = 'lan';
   const bearer = { authorization: `Bearer ${token}` };
 
-  it('are refused like every route; whoever navigates is asked for the token', async () => {
+  it('are refused like every route; navigations get the sign-in page', async () => {
     for (const path of ['/', '/console/lab', '/demo/']) {
       const asked = await get(path, { bind });
       expect([asked?.status, asked?.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
@@ -204,7 +204,7 @@ describe('pages of a listener that asks for the bearer', () => {
     expect(await statusOf(get('/models/tiny.gguf', { bind, headers: bearer }))).toBe(200);
   });
 
-  it('open by the cookie that the door gives for the bearer, which no other process gave', async () => {
+  it('are served with the cookie that this process issued for the bearer token', async () => {
     const pages = open();
     const door = (headers: Record<string, string>) =>
       get('/console/door', { pages, bind, method: 'POST', headers });
@@ -228,7 +228,7 @@ describe('pages of a listener that asks for the bearer', () => {
   const cookieOf = (answer: Response | undefined) =>
     (answer?.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
 
-  it('close for a cookie whose token was revoked', async () => {
+  it('are refused for a cookie whose token was revoked', async () => {
     const pages = open();
     const peers = new Set(['friend']);
     const access = new Access({
@@ -244,7 +244,7 @@ describe('pages of a listener that asks for the bearer', () => {
     expect(await look()).toBe(401);
   });
 
-  it('open though another host of the same name, or another page of it, set cookies', async () => {
+  it('are served although another host of the same name, or another page of it, set cookies', async () => {
     const pages = open();
     const cookie = cookieOf(await door({}, { pages }));
     const [name = ''] = cookie.split('=');
@@ -254,7 +254,7 @@ describe('pages of a listener that asks for the bearer', () => {
     expect(other.split('=')[0]).not.toBe(name);
   });
 
-  it('open behind a proxy that speaks https and names its port', async () => {
+  it('are served behind an https proxy that forwards its port', async () => {
     const behind = { at: 'http://host:443' };
     expect(await statusOf(door({ origin: 'https://host' }, behind))).toBe(204);
     await expect(door({ origin: 'https://host:444' }, behind)).rejects.toThrow(/another origin/);
@@ -262,7 +262,7 @@ describe('pages of a listener that asks for the bearer', () => {
     await expect(door({ origin: 'file://' }, behind)).rejects.toThrow(/another origin/);
   });
 
-  it('forget who signed in first where too many do', async () => {
+  it('drop the oldest session where there are too many', async () => {
     const pages = open();
     const first = cookieOf(await door({}, { pages }));
     const second = cookieOf(await door({}, { pages }));

@@ -12,7 +12,7 @@ const end = (reason: 'stop' | 'tool_calls', reasoning = 0): AnswerEvent[] => [
   { choice: 0, type: 'finish', reason },
 ];
 const told = [{ token: 'a', logprob: -1, bytes: [97], top_logprobs: [] }];
-/** Thoughts, a text and two calls whose arguments come in pieces, the second one's between the first one's. */
+/** Reasoning, a text and two calls whose arguments are interleaved. */
 const all: AnswerEvent[] = [
   { choice: 0, type: 'reasoning', text: 'Hm', logprobs: told },
   { choice: 0, type: 'reasoning', text: 'm' },
@@ -24,7 +24,7 @@ const all: AnswerEvent[] = [
   { choice: 0, type: 'tool_arguments', index: 1, text: '{}' },
   ...end('tool_calls', 4),
 ];
-/** Where nobody asks for log probabilities, none come. */
+/** Without a request for log probabilities there are none. */
 const untold = all.map(
   (event): AnswerEvent =>
     event.type === 'text' || event.type === 'reasoning'
@@ -42,7 +42,7 @@ const streamed = (events: readonly AnswerEvent[], body = {}) => {
 };
 
 describe("a conversation's answer on OpenAI's wire", () => {
-  test('buffered: thoughts under both names, calls with their arguments as text, what was thought is counted', () => {
+  test('buffered: reasoning under both names, calls with arguments as text, reasoning tokens counted', () => {
     const { choices, usage: sum } = written(all);
     expect(choices).toEqual([
       {
@@ -71,7 +71,7 @@ describe("a conversation's answer on OpenAI's wire", () => {
     });
   });
 
-  test('content is null where there are calls alone, and a text, also an empty one, where there are none', () => {
+  test('content is null where there are only calls, and a text, possibly empty, otherwise', () => {
     const calls = all.filter(({ type }) => type.startsWith('tool') || type === 'finish' || type === 'usage');
     expect(written(calls).choices[0]?.message.content).toBe(null);
     const nothing = written(end('stop')).choices[0]?.message;
@@ -80,7 +80,7 @@ describe("a conversation's answer on OpenAI's wire", () => {
     expect(streamed(end('stop'))[0]?.delta).toEqual({ role: 'assistant', content: '', refusal: null });
   });
 
-  test('streamed: the role first; id, type and name on the first piece of a call alone; its index on every one', () => {
+  test('streamed: the role comes first; id, type and name only on the first piece of a call; the index on every piece', () => {
     expect(streamed(all).map(({ delta }) => delta)).toEqual([
       { role: 'assistant', content: '', refusal: null },
       { reasoning_content: 'Hm', reasoning: 'Hm' },
@@ -99,7 +99,7 @@ describe("a conversation's answer on OpenAI's wire", () => {
     ]);
   });
 
-  test('log probabilities are those of the text, not of the thoughts, and only where they were asked for', () => {
+  test('log probabilities cover the text but not the reasoning, and only where requested', () => {
     const entry = { token: 'a', logprob: -1, bytes: [97], top_logprobs: [] };
     const { choices } = written(all, asked);
     expect(choices[0]?.logprobs).toEqual({ content: [entry], refusal: null });

@@ -31,7 +31,7 @@ const end = (stopText?: string): ChoiceEvent => ({
 });
 const bytes = (written: string) => tokenizer.encode(written);
 
-/** What the wire says of one answer; streamed it is the same. */
+/** The body of one answer; the stream adds up to the same. */
 async function told(events: readonly ChoiceEvent[]) {
   const answer = await collected(textAnswers(played(events), form));
   const about = residentAbout({ logprobs: 0 });
@@ -49,7 +49,7 @@ async function told(events: readonly ChoiceEvent[]) {
 }
 
 describe('the tokens of a text', () => {
-  test('are those of the text: what a stop text was made of is left out, and what is held back waits', async () => {
+  test('are those of the text: tokens of a stop text are dropped, and tokens of held-back text are withheld', async () => {
     const events = [text('ab', bytes('ab')), text('. c', bytes('. c')), text('d', bytes('d. d')), end('. d')];
     const choice = await told(events);
     expect(choice?.text).toBe('ab. cd');

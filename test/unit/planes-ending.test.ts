@@ -4,17 +4,11 @@ import { ClientGone, HttpError } from '../../src/http/error.ts';
 import { Served } from '../../src/planes/served.ts';
 import { type CompletionFacts, type Ending, Watch } from '../../src/watch/index.ts';
 
-describe('what an answer that broke was', () => {
+describe('the outcome of a failed response', () => {
   const problem = (status: number, code: string) => new HttpError(status, code, 'why');
   const cases: readonly (readonly [string, unknown, boolean, number | undefined, Ending])[] = [
     ['a refusal', problem(400, 'c'), false, undefined, { outcome: 'refused', status: 400, code: 'c' }],
-    [
-      'what we cannot do',
-      problem(501, 'c'),
-      false,
-      undefined,
-      { outcome: 'refused', status: 501, code: 'c' },
-    ],
+    ['not supported', problem(501, 'c'), false, undefined, { outcome: 'refused', status: 501, code: 'c' }],
     [
       'a fault of the host',
       problem(503, 'c'),
@@ -23,7 +17,7 @@ describe('what an answer that broke was', () => {
       { outcome: 'failed', status: 503, code: 'c' },
     ],
     [
-      'a refusal behind the status line',
+      'a refusal after the status line was sent',
       problem(429, 'c'),
       false,
       200,
@@ -31,7 +25,7 @@ describe('what an answer that broke was', () => {
     ],
     ['a refusal in the middle', problem(400, 'c'), true, 200, { outcome: 'failed', status: 200, code: 'c' }],
     [
-      'a refusal in the middle of a whole',
+      'a refusal in the middle of a buffered answer',
       problem(400, 'c'),
       true,
       undefined,
@@ -39,21 +33,21 @@ describe('what an answer that broke was', () => {
     ],
     ['a client that left', new ClientGone(), true, undefined, { outcome: 'abandoned', code: 'client_gone' }],
     [
-      'one that left a stream',
+      'a client that left a stream',
       new ClientGone(),
       true,
       200,
       { outcome: 'abandoned', status: 200, code: 'client_gone' },
     ],
     [
-      'one that stopped reading',
+      'a client that stopped reading',
       problem(408, 'reader_stalled'),
       true,
       200,
       { outcome: 'abandoned', status: 200, code: 'reader_stalled' },
     ],
     [
-      'a fault of ours',
+      'an internal error',
       new TypeError('x'),
       false,
       undefined,
@@ -65,7 +59,7 @@ describe('what an answer that broke was', () => {
   });
 });
 
-test('streamed completions are served and contribute no tokens; what came to no end, or made no text, is not served', () => {
+test('streamed completions are counted as served without tokens; incomplete answers and answers without text are not counted', () => {
   const served = new Served();
   const watch = new Watch([served]);
   const done = (more: Partial<CompletionFacts>, outcome: Ending['outcome'] = 'ok') => {

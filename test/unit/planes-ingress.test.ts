@@ -57,7 +57,7 @@ describe('the Host-header guard of a loopback bind', () => {
     expect(enter(['localhost', 'evil.com'])).toBe(400);
   });
 
-  test('the authority of an absolute target counts too', () => {
+  test('the authority of an absolute target is checked too', () => {
     expect(enter(['localhost'], 'http://evil.com/v1/models')).toBe(403);
     expect(enter(['localhost'], 'http://localhost:8080/v1/models')).toBeUndefined();
   });
@@ -68,7 +68,7 @@ describe('beyond loopback', () => {
   const refused = (host: string, bound = '0.0.0.0') =>
     hostGuard(bound, ['my.box'], machine)(['Host', host], '/')?.status;
 
-  test('what the machine is called at the moment enters too', () => {
+  test('the current names of the machine are accepted too', () => {
     for (const host of [
       'my-machine',
       'MY-MACHINE:8080',

@@ -28,7 +28,7 @@ test('the document describes every mounted route and no other', () => {
     stopping: new AbortController().signal,
     onFault: () => undefined,
   });
-  // Those that only say that they are not there are no routes of the document.
+  // Routes that only answer that they do not exist are not in the document.
   const absent = planes.flatMap((plane) => plane.absent ?? []).map(({ method, path }) => `${method} ${path}`);
   const mounted = app.routes
     .filter(({ method }) => method !== 'ALL')
@@ -38,14 +38,14 @@ test('the document describes every mounted route and no other', () => {
     Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
   );
   const routes = planes.flatMap((plane) => plane.routes);
-  // Hono looks for a `GET` when a `HEAD` comes.
+  // Hono looks up the `GET` handlers for a `HEAD` request.
   const mountedAs = ({ method }: (typeof routes)[number]) => (method === 'HEAD' ? 'GET' : method);
   expect(mounted.sort()).toEqual(routes.map((route) => `${mountedAs(route)} ${honoPath(route)}`).sort());
   expect(mounted.length).toBeGreaterThan(9);
   expect(described.sort()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).sort());
 });
 
-test('every reference leads somewhere, every operation has its own id and an answer', () => {
+test('every reference resolves, every operation has a unique id and a response', () => {
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(
     ([, target]) => target ?? '',
   );
@@ -56,7 +56,7 @@ test('every reference leads somewhere, every operation has its own id and an ans
   }
   const operations = Object.values(document.paths).flatMap((operation) => Object.values(operation));
   expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
-  // What is never stored can only be refused.
+  // Routes for stored responses always refuse.
   const refusing = new Set(['getResponse', 'deleteResponse']);
   for (const { operationId, responses } of operations) {
     const expected = refusing.has(operationId) ? ['404'] : ['200', '201', '501'];
@@ -64,7 +64,7 @@ test('every reference leads somewhere, every operation has its own id and an ans
   }
 });
 
-test('the schemas are whole: members, ranges and required members are there', () => {
+test('the schemas are complete: members, ranges and required members', () => {
   const request = document.components.schemas['ChatCompletionRequest'] as {
     type: string;
     required: string[];
@@ -87,7 +87,7 @@ test.each([
   'ResponseRequest',
   'MessageRequest',
   'CountTokensRequest',
-])('every member of %s says what it is for', (name) => {
+])('every member of %s has a description', (name) => {
   const { properties } = document.components.schemas[name] as {
     properties: Record<string, { description?: string }>;
   };

@@ -5,7 +5,7 @@ import { HttpError } from '../../src/http/error.ts';
 import { toHttpError } from '../../src/planes/resident.ts';
 
 describe('a failure as an answer', () => {
-  it('names the request where its grammar was too much in the middle of an answer, else the host', () => {
+  it('is a client error where a grammar exceeds its limits during an answer, else a host error', () => {
     const cause = new GrammarError('grammar_too_complex', 'the grammar took more than 10 s');
     const tooMuch = toHttpError(
       new EngineError('constraint_failed', `the constraint of the answer failed: ${cause.message}`, {

@@ -24,7 +24,7 @@ async function all<Value>(events: AsyncIterable<Value>): Promise<Value[]> {
   return seen;
 }
 
-/** One answer, put together. */
+/** The events of one answer, merged. */
 async function wholeOf(batches: AnswerBatches) {
   const events = await collected(batches);
   const textOf = (wanted: 'text' | 'reasoning') =>
@@ -41,7 +41,7 @@ async function wholeOf(batches: AnswerBatches) {
 }
 
 describe('answers side by side', () => {
-  test('all run, none starves, each with a seed of its own and its own order kept', async () => {
+  test('all run, none starves, each has its own seed, and the order within each is kept', async () => {
     const on = answering({ answer: () => Array.from({ length: 20 }, (_, index) => `${index} `), delayMs: 1 });
     const events = await all(generateChoices(on, { ...request, n: 4 }, never));
     for (const choice of [0, 1, 2, 3]) {
@@ -57,7 +57,7 @@ describe('answers side by side', () => {
     expect(on.engine.requests.map(({ sampling }) => sampling.seed)).toEqual([0, 1, 2, 3]);
   });
 
-  test('several requests count on; no more run at a time than the engine has slots', async () => {
+  test('choices are numbered across requests; no more run at a time than the engine has slots', async () => {
     const on = answering({ capacity: 3, delayMs: 1 });
     let most = 0;
     const events = await startChoices(
@@ -74,7 +74,7 @@ describe('answers side by side', () => {
     expect(most).toBe(3);
   });
 
-  test('a queue that others fill holds the later answers back; it refuses only what got nothing', async () => {
+  test('a queue filled by others delays later answers; the call is refused only where no answer was accepted', async () => {
     const on = answering({ capacity: 2, delayMs: 1 });
     on.engine.stats = () => ({ ...ScriptedEngine.prototype.stats.call(on.engine), slots: 8 });
     const events = await all(generateChoices(on, { ...request, n: 5, grammar }, never));
@@ -87,7 +87,7 @@ describe('answers side by side', () => {
     expect(on.grammars.closed).toBe(on.grammars.started);
   });
 
-  test('one that fails ends the others, and leaving the loop ends all, with their constraints', async () => {
+  test('a failure ends the others, and leaving the loop ends all and closes their constraints', async () => {
     const on = answering({ answer: () => Array(1000).fill('x'), delayMs: 1 });
     for await (const event of generateChoices(on, { ...request, n: 3, maxTokens: 900, grammar }, never)) {
       if (event.choice === 2) break;
@@ -103,7 +103,7 @@ describe('answers side by side', () => {
     expect(broken.grammars.closed).toBe(broken.grammars.started);
   });
 
-  test('a constraint is closed also where nothing is generated, and a grammar is compiled once', async () => {
+  test('a constraint is closed even where nothing is generated, and a grammar is compiled once', async () => {
     const on = answering({ contextLength: 10 });
     await all(generateChoices(on, { ...request, maxTokens: 0, n: 2, grammar }, never));
     expect([on.grammars.started, on.grammars.closed, on.engine.requests.length]).toEqual([2, 2, 0]);
@@ -121,7 +121,7 @@ describe('answers side by side', () => {
     expect(on.grammars.compiled.length).toBe(3);
   });
 
-  test('a host without grammars refuses them; max_tokens 0 with the prompt asked for runs', async () => {
+  test('a host without grammars refuses them; max_tokens 0 with prompt log probabilities runs', async () => {
     const on = answering();
     await expect(
       startChoices({ engine: on.engine, grammars: undefined }, [{ ...request, grammar }], never),
@@ -143,7 +143,7 @@ describe('the tokens of a piece of text', () => {
   };
   const textOf = (logprobs: readonly TokenLogprob[]) => tokenizer.decode(logprobs.map(({ id }) => id));
 
-  test('are those that it was made of: markup before it belongs to nothing, what follows waits', () => {
+  test('are aligned with it: markup before it belongs to no piece, later tokens wait', () => {
     const trail = trailOf('<think>ab</think>\n\ncd<tool');
     for (const text of ['ab', 'c', 'd']) {
       const { tokens, logprobs } = trail.take(text);
@@ -175,7 +175,7 @@ describe('the tokens of a piece of text', () => {
     ]);
   });
 
-  test('where the parser changed the text they are what there is', () => {
+  test('are all remaining ones where the parser changed the text', () => {
     expect(trailOf('abc').take('xyz').tokens).toBe(3);
     const passed = trailOf('abcab');
     passed.pass('xyz');
@@ -184,7 +184,7 @@ describe('the tokens of a piece of text', () => {
     expect(passed.take('c').tokens).toBe(0);
   });
 
-  test('whatever is taken as it comes: its own tokens, whatever the markup before it holds', () => {
+  test('are its own, whatever the markup before it contains', () => {
     const piece = fc.record({
       markup: fc.stringMatching(/^(<[a-c/]{0,3}>)?$/),
       text: fc.stringMatching(/^[a-cé🦊]{1,4}$/u),
@@ -208,7 +208,7 @@ describe('the tokens of a piece of text', () => {
   });
 });
 
-test('however an answer is cut into tokens: its pieces make the whole, and have the tokens of its text', async () => {
+test('however an answer is split into tokens, its pieces add up to the text and have its tokens', async () => {
   const piece = fc.oneof(
     fc.constantFrom(
       '<think>',
@@ -260,7 +260,7 @@ describe('an answer with calls', () => {
   };
   const whole = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>';
 
-  test('ends in them where all are whole; one that is cut off is not to be run', async () => {
+  test('finishes with tool_calls where all are complete; a truncated call must not be run', async () => {
     expect(await answered([whole, whole])).toMatchObject({ finishReason: 'tool_calls' });
     for (const cut of ['{"a": ', '{"a": 1', '{', '{"a": nope}}']) {
       const call = `<tool_call>{"name": "f", "arguments": ${cut}`;
@@ -270,7 +270,7 @@ describe('an answer with calls', () => {
     }
   });
 
-  test('has the very tokens of its text, also where the marks around thoughts hold the same, and text is held back', async () => {
+  test('has exactly the tokens of its text, even where reasoning markup contains the same text or text is held back', async () => {
     const word = fc.stringMatching(/^[think]{1,5}$/);
     const cuts = fc.array(
       fc.record({ ids: fc.integer({ min: 1, max: 9 }), held: fc.integer({ min: 0, max: 4 }) }),
@@ -294,7 +294,9 @@ describe('an answer with calls', () => {
   });
 });
 
-/** A token a character, numbered by its log probability; the last characters of an event come with the next one. */
+/**
+ * One token per character, numbered by its log probability; the last characters of an event arrive with the next one.
+ */
 async function* heldEvents(
   text: string,
   sizes: readonly { readonly ids: number; readonly held: number }[],
@@ -315,13 +317,13 @@ async function* heldEvents(
   yield { choice: 0, type: 'end', finishReason: 'stop', usage, timings };
 }
 
-test('what a request may ask for in all names its numbers', () => {
+test('the refusal of a request that asks for too much names the numbers', () => {
   expect(answerShare({ answers: 1, member: 'n', tokens: 4096 }, 4096)).toBe(32 * 4096);
   expect(answerShare({ answers: 1024, member: 'n', tokens: undefined }, 4096)).toBe(128);
   expect(() => answerShare({ answers: 1025, member: 'n', tokens: 1 }, 4096)).toThrow(
     /1025 answers; at most 1024/,
   );
-  // One answer is bounded by the context, whatever it asks for.
+  // A single answer is bounded by the context alone.
   expect(answerShare({ answers: 1, member: 'n', tokens: 1_000_000 }, 4096)).toBe(32 * 4096);
   expect(() => answerShare({ answers: 33, member: 'n', tokens: 4096 }, 4096)).toThrow(
     /33 answers of up to 4096 tokens are 135168; .* 131072 \(32 contexts of 4096\)/,

@@ -37,7 +37,7 @@ describe('the prompt of a conversation', () => {
     );
   });
 
-  test("whatever the contents: the special tokens are the template's, the text is the contents, trimmed as it trims", async () => {
+  test('for any contents, special tokens come only from the template, and the text is the contents, trimmed as the template trims', async () => {
     const piece = fc.oneof(
       fc.constantFrom(
         '<|im_start|>',
@@ -64,7 +64,7 @@ describe('the prompt of a conversation', () => {
     );
   });
 
-  test('BOS is added where the template did not write it, on both ways', async () => {
+  test('BOS is added where the template did not write it, in both encodings', async () => {
     const withBos = new ScriptedEngine({ bosId: 258 });
     expect((await chatPrompt(withBos, [user('hi')])).slice(0, 2)).toEqual([258, 256]);
     expect((await chatPrompt(withBos, [user('<|im_end|>')])).slice(0, 2)).toEqual([258, 256]);
@@ -117,7 +117,7 @@ describe('the prompt of a conversation', () => {
     expect(JSON.stringify(seen)).not.toContain('im_end');
   });
 
-  test("the template's own refusal is told in its words", async () => {
+  test("the template's own error message is returned", async () => {
     await expect(chatPrompt(engine, [{ role: 'tool', content: 'x' }])).rejects.toMatchObject({
       code: 'chat_template_error',
       message: expect.stringContaining('a tool message must follow a call'),
@@ -167,7 +167,7 @@ describe('sampling', () => {
 });
 
 describe('the context', () => {
-  test('an answer gets what is left, what it asks for, or a refusal that names both numbers', () => {
+  test('an answer gets the remaining context, its requested length, or a refusal that names both numbers', () => {
     expect(answerLimit(10, 100, 'messages', undefined)).toBe(90);
     expect(answerLimit(10, 100, 'messages', null, 16)).toBe(16);
     expect(answerLimit(95, 100, 'messages', null, 16)).toBe(5);
@@ -196,7 +196,7 @@ describe('the context', () => {
     expect(encoded).toBeLessThan(70_000);
   });
 
-  test('special tokens count as what they are: many short turns that fit are not refused', async () => {
+  test('special tokens count as one token: many short turns that fit are not refused', async () => {
     // 400 turns: 3,600 tokens, but 16,000 characters and as many bytes.
     const { tokenizer, chatTemplate, model } = new ScriptedEngine({ contextLength: 6000 });
     const turns = Array.from({ length: 400 }, () => user('a'));
@@ -209,7 +209,7 @@ describe('the context', () => {
     ).rejects.toMatchObject({ code: 'context_length_exceeded' });
   });
 
-  test('a far too long conversation in which somebody writes special tokens is refused without encoding all of it', async () => {
+  test('a far too long conversation with special tokens in its text is refused without encoding all of it', async () => {
     const { tokenizer, chatTemplate, model } = new ScriptedEngine({ contextLength: 4096 });
     let encoded = 0;
     const plain = tokenizer.encode.bind(tokenizer);
@@ -235,7 +235,7 @@ describe('the context', () => {
     });
   });
 
-  test('others run while a long text is measured', async () => {
+  test('other requests run while a long text is measured', async () => {
     let turns = 0;
     const turn = () => {
       turns++;
@@ -262,7 +262,7 @@ describe('a body as a conversation', () => {
     toChatInput(chatRequest.parse({ messages: [{ role: 'user', content: 'hi' }], ...members }));
   const tool = (name: string, more: object = {}) => ({ type: 'function', function: { name, ...more } });
 
-  test('a plain one has messages alone', () => {
+  test('a plain body has only messages', () => {
     expect(of({})).toEqual({ messages: [{ role: 'user', content: 'hi' }] });
     expect(of({ tools: [], tool_choice: 'auto', response_format: { type: 'text' } })).toEqual(of({}));
   });
@@ -304,11 +304,11 @@ describe('a body as a conversation', () => {
     [{ thinking: { type: 'auto' } }, undefined],
     [{ enable_thinking: false }, false],
     [{ reasoning: { effort: 'low' }, thinking: { type: 'disabled' } }, 'low'],
-  ])('%j is a wish to think: %s', (members, thinking) => {
+  ])('%j sets thinking to %s', (members, thinking) => {
     expect(of(members).thinking).toBe(thinking);
   });
 
-  test('template variables, thoughts of before, tool results and an answer that goes on', () => {
+  test('template variables, past reasoning, tool results and a continued answer', () => {
     const messages = [
       {
         role: 'assistant',

@@ -12,7 +12,7 @@ const never = new AbortController().signal;
 const body = { messages: [{ role: 'user', content: 'Go.' }], max_tokens: 50 };
 const asked = { body, stream: true, traceparent: undefined };
 
-/** A resident model that another one may take the place of, asked by function calls. */
+/** A resident model that may be swapped, called as a function. */
 function world(script: Script = {}) {
   const engine = new ScriptedEngine({ answer: () => ['one ', 'two'], ...script });
   const resident = new Resident('loading', {
@@ -39,13 +39,13 @@ function world(script: Script = {}) {
     onFault: (_, error) => faults.push(error),
     watch: new Watch([sink]),
   });
-  /** Resolves when nobody holds the model any more. */
+  /** Resolves when no lease on the model is held. */
   const swapped = () => resident.use('other', { signal: never, over: Promise.resolve() }, 'generate');
   return { engine, backend, ended, said, faults, stopping, swapped };
 }
 
 describe('the resident model as a function', () => {
-  it('yields the events of an answer, and is watched like a request of a plane', async () => {
+  it('yields the events of an answer, and is traced like a request of a plane', async () => {
     const { backend, ended, swapped } = world();
     const { events, resident } = await backend.answer('chat', asked, never);
     const all = await collected(events);
@@ -65,7 +65,7 @@ describe('the resident model as a function', () => {
     await swapped();
   });
 
-  it('refuses what the host refuses, with the same words', async () => {
+  it('refuses what the host refuses, with the same message', async () => {
     const { backend, ended } = world();
     const wrong = { ...asked, body: { messages: [], temperature: 9 } };
     await expect(backend.answer('chat', wrong, never)).rejects.toMatchObject({
@@ -80,7 +80,7 @@ describe('the resident model as a function', () => {
     expect(ended.map(({ ending }) => ending?.outcome)).toEqual(['refused', 'refused', 'refused']);
   });
 
-  it('tells a fault of the engine in the middle, and one of ours without its words', async () => {
+  it('reports an engine error mid-stream, and an internal error without its message', async () => {
     const lost = world({ fail: { after: 1, error: new EngineError('device_lost', 'The GPU was lost.') } });
     const { events } = await lost.backend.answer('chat', asked, never);
     await expect(collected(events)).rejects.toMatchObject({ status: 503, code: 'device_lost' });
@@ -95,7 +95,7 @@ describe('the resident model as a function', () => {
   });
 
   it.each(['before its first event', 'between events'])(
-    'lets go of the model where its caller leaves %s',
+    'releases the model where its caller aborts %s',
     async (when) => {
       const { backend, engine, ended, swapped } = world({ answer: () => Array(1000).fill('x') as string[] });
       const leaving = new AbortController();
@@ -107,14 +107,14 @@ describe('the resident model as a function', () => {
       if (when === 'between events') await events.next();
       leaving.abort(new Error('gone'));
       await expect.poll(() => ended.map(({ ending }) => ending)).toMatchObject([{ outcome: 'abandoned' }]);
-      // As whoever leaves does, asked for events or not.
+      // Aborting must not depend on whether events are read.
       await events.return();
       await expect.poll(() => engine.running).toBe(0);
       await swapped();
     },
   );
 
-  it('keeps what was said of an answer that was given up', async () => {
+  it('records the transcript of an aborted answer', async () => {
     const { backend, said } = world({ answer: () => ['one ', 'two ', 'three'] });
     const leaving = new AbortController();
     const { events } = await backend.answer('chat', asked, leaving.signal);
@@ -124,7 +124,7 @@ describe('the resident model as a function', () => {
     await expect.poll(() => said).toEqual([['user: Go.', 'assistant: one two ']]);
   });
 
-  it('lets go of the model where its caller leaves while the answer begins, or never reads it', async () => {
+  it('releases the model where its caller aborts while the answer begins, or never reads it', async () => {
     const { backend, engine, ended, swapped } = world();
     const leaving = new AbortController();
     const answer = backend.answer('chat', asked, leaving.signal);
@@ -143,9 +143,9 @@ describe('the resident model as a function', () => {
     { stream: false, after: 0, status: 503 },
     { stream: false, after: 1, status: 503 },
     { stream: true, after: 0, status: 503 },
-    // A part of it was sent, and with it a status.
+    // Part of the answer was sent, so its status was sent too.
     { stream: true, after: 1, status: 200 },
-  ])('tells the status of what breaks after $after events; stream: $stream', async (broken) => {
+  ])('records the status of a failure after $after events; stream: $stream', async (broken) => {
     const { stream, after, status } = broken;
     const error = new EngineError('device_lost', 'The GPU was lost.');
     const { backend, ended } = world({ fail: { after, error } });
@@ -154,7 +154,7 @@ describe('the resident model as a function', () => {
     expect(ended).toMatchObject([{ ending: { outcome: 'failed', status, code: 'device_lost' } }]);
   });
 
-  it('refuses requests where the host stops', async () => {
+  it('refuses requests when the host stops', async () => {
     const { backend, stopping, ended } = world();
     stopping.abort(new EngineError('shutting_down', 'The host stops.'));
     await expect(backend.answer('chat', asked, never)).rejects.toMatchObject({ status: 500 });

@@ -11,7 +11,7 @@ import { dataOf, residentAbout } from '../support/resident-about.ts';
 const newWriter = () => responsesWire.writer(residentAbout({ input: 'hi' }));
 const begun = (events: readonly AnswerEvent[], writer: ReturnType<typeof newWriter>) =>
   dataOf<ResponseEvent>(events.map((event) => writer.write(event)).join(''));
-/** All of an answer. */
+/** The events of a complete answer. */
 const written = (events: readonly AnswerEvent[]) => {
   const writer = newWriter();
   return [...begun(events, writer), ...dataOf<ResponseEvent>(writer.end())];
@@ -28,7 +28,7 @@ const responseOf = (event: ResponseEvent | undefined) => {
 };
 
 describe('the events of a response', () => {
-  test('a call that is cut off is incomplete, whatever ended the answer', () => {
+  test('a truncated call is incomplete, whatever ended the answer', () => {
     for (const [pieces, status] of [
       [['{"a"', ': 1}'], 'completed'],
       [['{"a"', ': '], 'incomplete'],
@@ -43,7 +43,7 @@ describe('the events of a response', () => {
     }
   });
 
-  test('come in the order of the wire, numbered from 0, each in its form', () => {
+  test('come in the order of the wire, numbered from 0, each in its format', () => {
     const events = written(chatEvents(mixed));
     expect(events.map(({ type }) => type.replace('response.', ''))).toEqual([
       'created',
@@ -76,7 +76,7 @@ describe('the events of a response', () => {
     for (const event of events) expect(responseEvent.parse(event)).toEqual(event);
   });
 
-  test('each item begins empty and in progress, and ends whole and completed', () => {
+  test('each item begins empty and in progress, and ends complete', () => {
     const events = written(chatEvents(mixed));
     const added = events.flatMap((event) => (event.type === 'response.output_item.added' ? [event] : []));
     const done = events.flatMap((event) => (event.type === 'response.output_item.done' ? [event] : []));
@@ -141,7 +141,7 @@ describe('the events of a response', () => {
     }
   });
 
-  test('an answer cut by its limit is incomplete, and so is what was cut', () => {
+  test('an answer that reaches its limit is incomplete, and so is its last item', () => {
     const events = written(chatEvents(mixed.slice(0, 3), { finishReason: 'length' }));
     expect(events.at(-1)?.type).toBe('response.incomplete');
     expect(responseOf(events.at(-1))).toMatchObject({
@@ -157,7 +157,7 @@ describe('the events of a response', () => {
     expect(response.output).toMatchObject([{ type: 'message', content: [{ text: '' }] }]);
   });
 
-  test('log probabilities stand on the deltas and, all of them, on the whole', () => {
+  test('log probabilities are on the deltas and, all of them, on the complete part', () => {
     const entries = [-1, -2].map((logprob) => [{ token: 't', logprob, bytes: [116], top_logprobs: [] }]);
     const events = written([
       { choice: 0, type: 'text', text: 'a', logprobs: entries[0] ?? [] },
@@ -174,12 +174,12 @@ describe('the events of a response', () => {
     expect(item).toMatchObject({ content: [{ logprobs: [{ logprob: -1 }, { logprob: -2 }] }] });
   });
 
-  test('a failure is told twice: as an error, and as a failed response with what there was', () => {
+  test('a failure is sent twice: as an error, and as a failed response with the partial output', () => {
     const writer = newWriter();
     const before = begun(chatEvents(mixed.slice(0, 2)).slice(0, -2), writer);
     const after = dataOf<ResponseEvent>(writer.fail(new HttpError(503, 'device_lost', 'the GPU was lost')));
     const told = { code: 'device_lost', message: 'the GPU was lost', param: null };
-    // Both forms in one: OpenAI publishes the flat one and sends the other.
+    // Both forms of an error event: OpenAI documents the flat one and sends the nested one.
     expect(after).toEqual([
       { type: 'error', sequence_number: before.length, ...told, error: { type: 'server_error', ...told } },
       { type: 'response.failed', sequence_number: before.length + 1, response: expect.anything() },
@@ -193,12 +193,12 @@ describe('the events of a response', () => {
     for (const event of after) expect(responseEvent.parse(event)).toEqual(event);
   });
 
-  test('arguments without a call are a fault of ours', () => {
+  test('arguments without a call are an internal error', () => {
     const stray: AnswerEvent = { choice: 0, type: 'tool_arguments', index: 0, text: '{}' };
-    expect(() => written([stray])).toThrow('without their call');
+    expect(() => written([stray])).toThrow('without a preceding call');
   });
 
-  test("add up, in the official client's own hands, to the last snapshot: for any parts in any order", async () => {
+  test('are accumulated by the official client to the last snapshot, for any parts in any order', async () => {
     await fc.assert(
       fc.asyncProperty(
         anyParts,

@@ -17,7 +17,7 @@ const parameters = { type: 'object', properties: { city: { type: 'string' } } };
 const tool = (name: string) => ({ type: 'function', name, description: 'd', parameters, strict: true });
 
 describe('a response request as a conversation', () => {
-  test('a text is what the user says; instructions stand before it', () => {
+  test('a text is a user message; instructions precede it', () => {
     expect(inputOf({})).toEqual({ messages: [{ role: 'user', content: 'hi' }] });
     expect(inputOf({ input: [{ type: null, role: 'user', content: 'hi' }] })).toEqual(inputOf({}));
     expect(inputOf({ instructions: 'Be brief.' }).messages).toEqual([
@@ -26,7 +26,7 @@ describe('a response request as a conversation', () => {
     ]);
   });
 
-  test('what the assistant thought, said and called is one turn; outputs know the name of their call', () => {
+  test('reasoning, text and calls of the assistant form one turn; outputs carry the name of their call', () => {
     const { messages } = inputOf({
       instructions: 'Be brief.',
       input: [
@@ -92,7 +92,7 @@ describe('a response request as a conversation', () => {
     ]);
   });
 
-  test('reasoning is its content, else its summary; what is encrypted is left out', () => {
+  test('reasoning is read from its content, else its summary; encrypted content is ignored', () => {
     const thoughts = (item: object) =>
       inputOf({
         input: [
@@ -136,7 +136,7 @@ describe('a response request as a conversation', () => {
       { text: { format: { type: 'json_schema', name: 'x', schema: parameters, strict: true } } },
       { kind: 'json_schema', schema: parameters },
     ],
-  ])('%j is the form of the answer', (request, output) => {
+  ])('%j is the answer format', (request, output) => {
     expect(inputOf(request).output).toEqual(output);
   });
 
@@ -153,7 +153,7 @@ describe('a response request as a conversation', () => {
     expect(inputOf({ reasoning: { effort } }).thinking).toBe(thinking);
   });
 
-  test('everything that contradicts itself is told at once', () => {
+  test('every contradiction is reported at once', () => {
     const { violations } = refusalOf({
       input: [
         { type: 'function_call_output', call_id: 'call_9', output: 'x' },
@@ -176,7 +176,7 @@ describe('a response request as a conversation', () => {
     expect(refusalOf({ tool_choice: { type: 'function', name: 'a' } }).param).toBe('tool_choice.name');
   });
 
-  test('tools that are too large together are refused before they are written into a prompt', () => {
+  test('tools that are too large in total are refused before they are written into a prompt', () => {
     const large = { type: 'object', enum: Array<number>(15_000).fill(1) };
     const tools = Array.from({ length: 7 }, (_, index) => ({
       type: 'function',

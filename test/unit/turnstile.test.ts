@@ -1,8 +1,8 @@
-/** The turnstile before the one resident model, by itself: who is let in when, and how often the model changes. */
+/** The model swap gate on its own: when requests are admitted, and how often the model is swapped. */
 import { describe, expect, it } from 'vitest';
 import { Turnstile } from '../../src/planes/turnstile.ts';
 
-/** A hall with one model at a time; a visit lasts until it is ended. */
+/** A slot with one model at a time; a lease lasts until it is ended. */
 function hall(first: string | undefined) {
   let current = first;
   const changes: string[] = [];
@@ -32,8 +32,8 @@ function hall(first: string | undefined) {
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-describe('Turnstile', () => {
-  it('changes the model once a round, however mixed the requests that wait are', async () => {
+describe('the model swap gate', () => {
+  it('swaps the model once per round, however mixed the waiting requests are', async () => {
     const { visit, changes } = hall('a');
     const held = visit('a');
     await held.model;
@@ -53,7 +53,7 @@ describe('Turnstile', () => {
     expect(changes).toEqual(['b', 'c', 'a']);
   });
 
-  it('lets nobody pass who came later, not even to the model that is there', async () => {
+  it('admits no later request before earlier ones, not even to the resident model', async () => {
     const { visit, changes } = hall('a');
     const first = visit('a');
     await first.model;
@@ -72,7 +72,7 @@ describe('Turnstile', () => {
     expect(changes).toEqual(['b', 'a']);
   });
 
-  it('forgets who leaves, and changes nothing for nobody', async () => {
+  it('drops requests that were aborted, and swaps for none of them', async () => {
     const { visit, changes } = hall('a');
     const first = visit('a');
     await first.model;
@@ -87,7 +87,7 @@ describe('Turnstile', () => {
     expect(changes).toEqual([]);
   });
 
-  it('tells all who wait for a model why it cannot be had, and goes on', async () => {
+  it('rejects all requests for a model that cannot be loaded with the reason, and continues', async () => {
     const { visit } = hall('a');
     const first = visit('a');
     await first.model;
@@ -98,7 +98,7 @@ describe('Turnstile', () => {
     expect(await after.model).toBe('a');
   });
 
-  it('refuses who wants any model where there is none', async () => {
+  it('rejects a request for any model where none is resident', async () => {
     await expect(hall(undefined).visit(undefined).model).rejects.toThrow('there is no model');
   });
 });

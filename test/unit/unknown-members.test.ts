@@ -1,11 +1,11 @@
-/** docs/decisions/requests.md says where unknown members are refused. */
+/** Where unknown members are refused; see docs/decisions/requests.md. */
 import { expect, test } from 'vitest';
 import { controlPlanes, type HostFacts, hostPlanes } from '../../src/planes/mount.ts';
 import { openapiDocument } from '../../src/http/openapi.ts';
 import type { Plane } from '../../src/http/route.ts';
 import { runRequest } from '../../src/planes/agent/runs-schema.ts';
 
-/** Stands for whatever planes are made of: no route is called. */
+/** A stand-in for the dependencies of the planes: no route is called. */
 const anything: never = new Proxy(() => undefined, {
   get: (_, name): unknown => (name === Symbol.iterator ? undefined : anything),
 }) as never;
@@ -27,7 +27,7 @@ interface Document {
   readonly components: { readonly schemas: Json };
 }
 
-/** The request bodies of planes that hold an object without other members. */
+/** Request bodies of the planes that contain an object which refuses unknown members. */
 function closedBodies(planes: readonly Plane[]): { readonly closed: string[]; readonly bodies: number } {
   const { paths, components } = openapiDocument(planes, '0') as unknown as Document;
   const isClosed = (value: unknown, seen: Set<string>): boolean => {
@@ -50,7 +50,7 @@ function closedBodies(planes: readonly Plane[]): { readonly closed: string[]; re
   return { closed: closed.map(({ name }) => name), bodies: bodies.length };
 }
 
-test('unknown members of requests are refused in queries, policies and limits of credentials, and ignored everywhere else', () => {
+test('unknown members are refused in queries, policies and credential limits, and ignored everywhere else', () => {
   const main = closedBodies(hostPlanes(facts));
   expect(main.bodies).toBeGreaterThan(40);
   expect(main.closed.toSorted()).toEqual(['POST /observe/v1/query', 'PUT /recorder/v1/racks/{id}']);

@@ -1,14 +1,16 @@
 import { z } from 'zod';
 import { isRecord, type Json } from '../../util/json.ts';
 
-/** Members, elements and characters: far more than people write, far less than what holds up others. */
+/** A size limit for a JSON value. Values are object members and array elements. */
 export interface Size {
   readonly values: number;
   readonly characters: number;
 }
 const most: Size = { values: 20_000, characters: 1_000_000 };
 
-/** Any object of a bounded size, taken as it is: a JSON schema, the variables of a template. */
+/**
+ * Any JSON object up to `maxSize`, accepted without further checks, such as a JSON schema or template variables.
+ */
 export const jsonObject = (error: string) =>
   z
     .custom<Json>(isRecord, { error })
@@ -17,7 +19,10 @@ export const jsonObject = (error: string) =>
     })
     .meta({ type: 'object', additionalProperties: true });
 
-/** Whether JSON is larger. How deep it is was bounded when the body was read. Nothing is copied: there may be millions of values. */
+/**
+ * Returns whether a JSON value exceeds a size limit. Depth is already bounded when the body is read. The walk copies
+ * nothing, because there may be millions of values.
+ */
 export function exceeds(value: unknown, size: Size): boolean {
   const open = [value];
   let values = 0;

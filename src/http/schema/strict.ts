@@ -2,8 +2,9 @@ import { z } from 'zod';
 import { didYouMean } from '../../words/nearest.ts';
 
 /**
- * An object without other members: a mistyped one would be dropped, and what it was to keep or to hide would not be.
- * @param what for messages: `an object`
+ * An object schema that refuses unknown members. Dropping a mistyped member silently could store or expose data against
+ * the caller's intent.
+ * @param what the expected value, for error messages, such as `an object`
  */
 export const strict = <Shape extends z.core.$ZodLooseShape>(shape: Shape, what = 'an object') =>
   z.strictObject(shape, {

@@ -11,22 +11,22 @@ const json = (description: string, schema: z.ZodType) => ({
   content: { 'application/json': schema },
 });
 const agents = z.array(agentSpec).meta({ id: 'AgentSpecs' });
-/** As it was sent, so that what is not known is kept; the agents themselves check it. */
+/** The body as sent, so that unknown members are kept; the agent store validates it. */
 const sentAgent = jsonObject('expected an AgentSpec').meta({
   id: 'NewAgentSpec',
   allOf: [{ $ref: '#/$defs/AgentSpec' }],
 });
-const params = { name: 'Of the agent.' };
-const unknown = refusal('There is no such agent.');
-const invalid = refusal('Each fault of the body, of its name and of its grants is named.');
+const params = { name: 'Name of the agent.' };
+const unknown = refusal('No agent has this name.');
+const invalid = refusal('The body, the name or the grants are invalid; every violation is listed.');
 
-/** Stored agents. */
+/** Routes for stored agents. */
 export function agentsRoutes(stored: StoredAgents): Route[] {
   const list = defineRoute({
     method: 'GET',
     path: '/agent/v1/agents',
     operationId: 'listAgents',
-    summary: 'The agents by name, the built-in `default` with them',
+    summary: 'List the agents, including the built-in `default`',
     answers: { 200: json('The agents.', agents) },
     handle: async () => Response.json(await stored.list()),
   });
@@ -37,7 +37,7 @@ export function agentsRoutes(stored: StoredAgents): Route[] {
     operationId: 'createAgent',
     summary: 'Store a new agent',
     body: sentAgent,
-    answers: { 201: json('As it is stored.', agentSpec), 400: invalid, 409: refusal('The name is taken.') },
+    answers: { 201: json('The stored agent.', agentSpec), 400: invalid, 409: refusal('The name is taken.') },
     handle: async ({ body, by }) => Response.json(await stored.create(body, by), { status: 201 }),
   });
 
@@ -45,7 +45,7 @@ export function agentsRoutes(stored: StoredAgents): Route[] {
     method: 'GET',
     path: '/agent/v1/agents/{name}',
     operationId: 'getAgent',
-    summary: 'An agent',
+    summary: 'Get an agent',
     params,
     answers: { 200: json('The agent.', agentSpec), 404: unknown },
     handle: async ({ params: { name = '' } }) => Response.json(await stored.get(name)),
@@ -55,11 +55,11 @@ export function agentsRoutes(stored: StoredAgents): Route[] {
     method: 'PUT',
     path: '/agent/v1/agents/{name}',
     operationId: 'putAgent',
-    summary: 'Store an agent, in the place of one of that name',
-    description: 'The body has the name of the path.',
+    summary: 'Create or replace an agent',
+    description: 'The name in the body must match the path.',
     params,
     body: sentAgent,
-    answers: { 200: json('As it is stored.', agentSpec), 400: invalid },
+    answers: { 200: json('The stored agent.', agentSpec), 400: invalid },
     handle: async ({ params: { name = '' }, body, by }) => Response.json(await stored.put(name, body, by)),
   });
 
@@ -68,9 +68,9 @@ export function agentsRoutes(stored: StoredAgents): Route[] {
     path: '/agent/v1/agents/{name}',
     operationId: 'deleteAgent',
     summary: 'Delete a stored agent',
-    description: 'Deleting a stored `default` brings the built-in one back.',
+    description: 'Deleting a stored `default` restores the built-in one.',
     params,
-    answers: { 204: { description: 'It is gone.' }, 404: unknown },
+    answers: { 204: { description: 'The agent was deleted.' }, 404: unknown },
     async handle({ params: { name = '' }, by }) {
       await stored.delete(name, by);
       return new Response(null, { status: 204 });

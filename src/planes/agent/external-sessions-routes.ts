@@ -8,12 +8,12 @@ import { defineRoute, type Route } from '../../http/route.ts';
 const registered = z
   .object({
     id: z.string(),
-    secret: z.string().describe('Shown this once.'),
+    secret: z.string().describe('Shown only once.'),
     heartbeat_secs: z.int(),
   })
   .meta({ id: 'ExternalSessionRegistered' });
 const renewed = z
-  .object({ id: z.string(), deadline_at: z.iso.datetime().describe('When it counts as stale.') })
+  .object({ id: z.string(), deadline_at: z.iso.datetime().describe('When the session becomes stale.') })
   .meta({ id: 'ExternalSessionRenewed' });
 const ended = z.object({ id: z.string(), ended: z.literal(true) }).meta({ id: 'ExternalSessionEnded' });
 
@@ -23,14 +23,14 @@ const refusal = (description: string) => ({
 });
 const secretRefusals = {
   401: refusal('The header x-svc-session-secret is missing or wrong.'),
-  404: refusal('No such session is open.'),
+  404: refusal('No open session has this id.'),
 };
 const secretHeader = 'x-svc-session-secret';
-const params = { id: 'Of the external session: `x` and so on.' };
+const params = { id: 'Id of the external session, which begins with `x`.' };
 
 /**
- * The type is asked for also where there is no body: a page of another origin cannot send it without asking first,
- * and is never answered that it may.
+ * The content type is required even without a body: a page of another origin cannot send it without a preflight
+ * request, which is never allowed.
  */
 function requireJson(headers: Headers): void {
   const type = headers.get('content-type');
@@ -40,21 +40,21 @@ function requireJson(headers: Headers): void {
   throw new HttpError(415, 'unsupported_media_type', message);
 }
 
-/** Work that others do and make known here. */
+/** Routes for sessions of work outside of this host. */
 export function externalSessionsRoutes(external: ExternalSessions): Route[] {
   const register = defineRoute({
     method: 'POST',
     path: '/agent/v1/sessions',
     operationId: 'registerSession',
-    summary: 'Make work known that is done elsewhere',
+    summary: 'Register a session of work outside of this host',
     description:
-      'It is shown in the feed for as long as it sends heartbeats. It grants nothing. The secret in the answer is for the heartbeats and the end, and cannot be read again; registering again with the same idempotency_key gives the session a new one.',
+      'The session is shown in the feed while it sends heartbeats. Registration grants no access. The secret in the response authorizes heartbeats and the end, and cannot be read again; registering again with the same idempotency_key issues a new one.',
     body: externalRegistration,
     before: ({ headers }) => requireJson(headers),
     answers: {
-      201: { description: 'It is known.', content: { 'application/json': registered } },
+      201: { description: 'The session was registered.', content: { 'application/json': registered } },
       409: refusal('The idempotency_key was used for another session, or its session has ended.'),
-      429: refusal('As many are open as there may be.'),
+      429: refusal('The limit of open sessions is reached.'),
     },
     async handle({ body, by }) {
       const made = await external.register(body, by);
@@ -65,9 +65,9 @@ export function externalSessionsRoutes(external: ExternalSessions): Route[] {
     method: 'POST',
     path: '/agent/v1/sessions/{id}/heartbeat',
     operationId: 'beatSession',
-    summary: 'Say that it is still at work',
+    summary: 'Send a heartbeat',
     params,
-    headers: { [secretHeader]: 'What registering it gave.' },
+    headers: { [secretHeader]: 'Secret from the registration.' },
     body: externalHeartbeat,
     bodyOptional: true,
     async before({ params: { id = '' }, headers }) {
@@ -75,9 +75,9 @@ export function externalSessionsRoutes(external: ExternalSessions): Route[] {
       await external.authorize(id, headers.get(secretHeader), 'conflict');
     },
     answers: {
-      200: { description: 'Its deadline is renewed.', content: { 'application/json': renewed } },
+      200: { description: 'The deadline was renewed.', content: { 'application/json': renewed } },
       ...secretRefusals,
-      409: refusal('It is no external session.'),
+      409: refusal('The session is not external.'),
     },
     handle: async ({ params: { id = '' }, body }) => Response.json(await external.heartbeat(id, body)),
   });
@@ -85,16 +85,16 @@ export function externalSessionsRoutes(external: ExternalSessions): Route[] {
     method: 'POST',
     path: '/agent/v1/sessions/{id}/end',
     operationId: 'endSession',
-    summary: 'Say that it is over, and how it went',
+    summary: 'End the session with its outcome',
     params,
-    headers: { [secretHeader]: 'What registering it gave.' },
+    headers: { [secretHeader]: 'Secret from the registration.' },
     body: externalEnd,
     async before({ params: { id = '' }, headers }) {
       requireJson(headers);
       await external.authorize(id, headers.get(secretHeader), 'not_found');
     },
     answers: {
-      200: { description: 'It has its receipt.', content: { 'application/json': ended } },
+      200: { description: 'The session ended and has a receipt.', content: { 'application/json': ended } },
       ...secretRefusals,
     },
     handle: async ({ params: { id = '' }, body }) => Response.json(await external.end(id, body)),

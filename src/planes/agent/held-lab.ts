@@ -3,8 +3,8 @@ import type { Lab } from '../../lab/types.ts';
 import type { Resident } from '../resident.ts';
 
 /**
- * The lab as agents have it: as long as it registers, compares or measures for one, no request takes the model away
- * under it. @throws HttpError as long as there is none
+ * The lab for agents. While it registers, compares or measures for an agent, the resident model cannot be swapped.
+ * @throws HttpError where there is no lab
  */
 export function heldLab(resident: Pick<Resident, 'requireLab' | 'hold'>): LabReader {
   const lab: Lab = resident.requireLab();

@@ -3,7 +3,7 @@ import { hostEnvelope, type HttpError } from '../../http/error.ts';
 import { jsonLines, streamResponse } from '../../http/stream.ts';
 import { agentProblem } from './plane.ts';
 
-/** Stored lines as an answer. What goes wrong in the middle is its last line. */
+/** Streams stored lines. A failure is written as the last line. */
 export async function linesResponse(
   stored: AsyncGenerator<string, void, undefined>,
   asHttpError: (error: unknown) => HttpError,
@@ -20,7 +20,7 @@ async function* ended(
   for await (const line of lines) yield `${line}\n`;
 }
 
-/** The number after which lines are told. */
+/** Reads the sequence number after which lines are sent. */
 export function afterOf(query: URLSearchParams): number {
   const text = query.get('after');
   if (text === null) return -1;

@@ -21,17 +21,18 @@ const json = (description: string, schema: z.ZodType) => ({
   description,
   content: { 'application/json': schema },
 });
-const unknown = refusal('There is no such change.');
-const params = { id: 'Of the change: p1.' };
+const unknown = refusal('No change has this id.');
+const params = { id: 'Id of the change, such as p1.' };
 
-/** Changes that wait for a person, and the journal of who decided. */
+/** Routes for pending changes and the action journal. */
 export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Route[] {
   const list = defineRoute({
     method: 'GET',
     path: '/agent/v1/pending',
     operationId: 'listPendingChanges',
-    summary: 'Changes that wait for a decision, oldest first',
-    description: 'A diff of more than 256 Ki characters is cut, and says so; approving applies the whole.',
+    summary: 'List changes that wait for a decision, oldest first',
+    description:
+      'A diff of more than 256 Ki characters is truncated and marked; approving applies the whole change.',
     answers: { 200: json('The staged changes.', pendingChanges) },
     handle: async () => Response.json(await changes.list()),
   });
@@ -40,9 +41,9 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
     method: 'GET',
     path: '/agent/v1/pending/{id}',
     operationId: 'getPendingChange',
-    summary: 'A change, whatever became of it',
+    summary: 'Get a change in any state',
     params,
-    answers: { 200: json('With its whole diff.', pendingChangeDetail), 404: unknown },
+    answers: { 200: json('The change with its whole diff.', pendingChangeDetail), 404: unknown },
     handle: async ({ params: { id = '' } }) => Response.json(await changes.get(id)),
   });
 
@@ -50,14 +51,14 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
     method: 'POST',
     path: '/agent/v1/pending/{id}/approve',
     operationId: 'approvePendingChange',
-    summary: 'Apply exactly what was staged',
-    description: 'Approving twice applies once. A body is not read.',
+    summary: 'Approve a change and apply it as staged',
+    description: 'Approving twice applies the change once. The body is ignored.',
     params,
     answers: {
-      200: json('It is applied.', approved),
+      200: json('The change was applied.', approved),
       404: unknown,
       409: refusal(
-        'Nothing was applied, and why: what it was staged upon moved, or it was decided otherwise.',
+        'Nothing was applied: the target changed since staging, or the change was already decided.',
       ),
     },
     handle: async ({ params: { id = '' }, by, signal }) =>
@@ -68,15 +69,15 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
     method: 'POST',
     path: '/agent/v1/pending/{id}/discard',
     operationId: 'discardPendingChange',
-    summary: 'Decline a change',
-    description: 'A note goes into the action journal; no agent and no model gets to know it.',
+    summary: 'Discard a change',
+    description: 'The note is stored in the action journal only; it is not sent to agents or models.',
     params,
     body: discardRequest,
     bodyOptional: true,
     answers: {
-      200: json('It is discarded.', discarded),
+      200: json('The change was discarded.', discarded),
       404: unknown,
-      409: refusal('It was decided otherwise before.'),
+      409: refusal('The change was already decided.'),
     },
     handle: async ({ params: { id = '' }, by, body }) =>
       Response.json(await changes.discard(id, by, body.note)),
@@ -86,13 +87,13 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
     method: 'GET',
     path: '/agent/v1/acts',
     operationId: 'listActs',
-    summary: 'The action journal: who did what, and when',
-    description: 'In the order of `seq`. Without `after` the newest ones; with it those after that act.',
+    summary: 'List the action journal',
+    description: 'Sorted by `seq`. Returns the newest acts, or with `after` the acts after it.',
     query: {
-      after: 'The `seq` of the last act that is known.',
-      limit: 'At most so many: 1 to 1000, default 100.',
+      after: 'The `seq` of the last known act.',
+      limit: 'Maximum number of acts: 1 to 1000, default 100.',
     },
-    answers: { 200: json('The acts.', acts), 400: refusal('A parameter is no such number.') },
+    answers: { 200: json('The acts.', acts), 400: refusal('A parameter is out of range or not a number.') },
     async handle({ query }) {
       const { after, limit } = place(query);
       return Response.json({ acts: await journal.list(limit, after) });

@@ -13,7 +13,7 @@ const statuses: Readonly<Record<AgentErrorKind, number>> = {
   unavailable: 503,
 };
 
-/** A refusal of the agent plane or its store as an answer; anything else passes through. */
+/** Converts errors of the agent plane and its store to HTTP errors; returns any other error unchanged. */
 export function agentProblem(error: unknown): unknown {
   if (error instanceof AgentError) {
     const { kind, code, message, faults } = error;
@@ -35,11 +35,11 @@ export function agentProblem(error: unknown): unknown {
 
 const storeRefusal = {
   description:
-    'Nothing was done: the disk is full, or the host is starting. `Retry-After` tells when to come back.',
+    'Nothing was done: the disk is full, or the host is starting. `Retry-After` says when to retry.',
   content: { 'application/json': hostError },
 };
 
-/** Routes whose refusals by the agent plane become answers. */
+/** Converts the errors of the agent plane to HTTP errors in the given routes. */
 export const refusing = (routes: readonly Route[]): Route[] =>
   routes.map((route) => {
     const { before } = route;
@@ -62,8 +62,7 @@ async function asProblems<Value>(work: () => Value | Promise<Value>): Promise<Va
 export function agentPlane(routes: readonly Route[]): Plane {
   return {
     name: 'agent',
-    summary:
-      'Agents, their tasks and tools, changes that wait for a person, workflows, sessions and receipts.',
+    summary: 'Agents, tasks, tools, pending changes, workflows, sessions and receipts.',
     prefixes: ['/agent'],
     envelope: hostEnvelope,
     errorSchema: hostError,

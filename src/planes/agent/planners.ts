@@ -6,7 +6,7 @@ import type { Resident } from '../resident.ts';
 import { requireKind } from '../turn/identity.ts';
 import { ResidentPlanner } from './resident-planner.ts';
 
-/** The models that agents of this host may have: the resident one, and those of a gateway where one is configured. */
+/** The chat models of agents: the resident model, and the models of a gateway where one is configured. */
 export class HostPlanners implements Planners {
   readonly #resident: Resident;
   readonly #gateway: Gateway | undefined;
@@ -24,12 +24,12 @@ export class HostPlanners implements Planners {
       throw new AgentError(
         'unavailable',
         'model_not_offered',
-        `The agent wants the model '${model.slice(0, 200)}', and [gateway] models of this host has only ${models.join(', ')}.`,
+        `The agent needs the model '${model.slice(0, 200)}', but [gateway] models of this host lists only ${models.join(', ')}.`,
       );
     }
     const message =
-      `The agent wants the model '${model.slice(0, 200)}' of a gateway, and this host has none: write [gateway] url = ` +
-      `"https://..." into its configuration, or give the agent model = "resident".`;
+      `The agent needs the model '${model.slice(0, 200)}' of a gateway, but this host has none configured: set [gateway] url = ` +
+      `"https://..." in its configuration, or set model = "resident" for the agent.`;
     throw new AgentError('unavailable', 'no_gateway', message);
   }
 

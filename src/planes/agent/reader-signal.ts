@@ -1,12 +1,15 @@
 import { ClientGone } from '../../http/error.ts';
 
 /**
- * When the host stops: how long readers still wait for the last line of what is ended with it. Less than the host waits
- * before it cuts connections, so that readers of a run, which ends later, are told.
+ * How long readers wait for the last line when the host stops. Shorter than the host's wait before it closes
+ * connections, so that readers of a run, which ends later, receive its end.
  */
 const graceMs = 200;
 
-/** Ends a reader at once with its client, but with the host only when there was time to tell the end. */
+/**
+ * A signal that aborts at once when the client disconnects, but after a delay when the host stops, so that the end can
+ * be sent.
+ */
 export function readerSignal(signal: AbortSignal): AbortSignal {
   const reading = new AbortController();
   const leave = () => {

@@ -12,21 +12,22 @@ import { randomSeed } from '../turn/identity.ts';
 import { toSampling } from '../turn/sampling.ts';
 
 /**
- * The resident model as agents use it. Calls are bound by a grammar to the schemas of the tools; a schema that no
- * grammar can keep, or that would fill the context, binds only to an object, and the loop checks what is in it.
+ * The resident model as the chat model of agents. A grammar constrains tool calls to the schemas of the tools. A schema
+ * that no grammar can enforce, or that would fill the context, constrains to any object, and the agent loop validates
+ * the arguments.
  */
 export class ResidentPlanner implements Planner {
   readonly route;
   readonly #resident: Resident;
 
-  /** @param model the id of the one that is resident; where requests may change it, it is loaded again */
+  /** @param model id of the resident model; where requests may swap it, it is loaded again */
   constructor(resident: Resident, model: string) {
     this.#resident = resident;
     this.route = { engine: 'resident' as const, model };
   }
 
   async *answer(request: PlannerRequest, signal: AbortSignal): AsyncGenerator<PlannerEvent, void, undefined> {
-    // As long as an answer is on its way, no other model takes this one's place.
+    // While an answer is generated, the model cannot be swapped.
     const over = Promise.withResolvers<void>();
     const leaving = new AbortController();
     const either = AbortSignal.any([signal, leaving.signal]);
@@ -45,8 +46,8 @@ export class ResidentPlanner implements Planner {
 }
 
 /**
- * Characters of a schema that is always shown. Beyond half as many as the context has tokens, which is some sixth of the
- * context, one tool would leave too little for the rest.
+ * Minimum length of a schema that is included completely, in characters. The limit is half as many characters as the
+ * context has tokens, about a sixth of the context; more would leave too little for the rest.
  */
 const leastSchema = 2048;
 
@@ -144,13 +145,13 @@ function toTurn(message: PlannerMessage): ChatTurn {
 
 type Tool = PlannerRequest['tools'][number];
 
-/** @param most characters of the schema; a token is some four */
+/** @param maxSchemaChars limit of the schema; a token is about four characters */
 const toDefinition = (tool: Tool, most: number): ToolDefinition =>
   JSON.stringify(tool.inputSchema).length > most
     ? toLooseDefinition(tool, most)
     : { name: tool.name, description: tool.description, parameters: tool.inputSchema };
 
-/** Any object, with as much of the schema as there is room for, for the model to read. */
+/** A definition that allows any object; the description includes as much of the schema as fits. */
 function toLooseDefinition({ name, description, inputSchema }: Tool, most: number): ToolDefinition {
   const schema = JSON.stringify(inputSchema);
   const cut =
@@ -162,7 +163,7 @@ function toLooseDefinition({ name, description, inputSchema }: Tool, most: numbe
   };
 }
 
-/** A refusal of the planes as the agents know it; what is a fault of ours passes through. */
+/** Converts an HTTP error to an agent error; returns any other error unchanged. */
 function toAgentError(error: unknown): unknown {
   if (!(error instanceof HttpError)) return error;
   const { status, code = 'unavailable', message } = error;

@@ -16,7 +16,7 @@ export function agentPlaneOf(host: AgentHost): Plane {
     ...pendingRoutes(host),
     ...toolRoutes(host.toolbox),
     ...agentsRoutes(host.agents),
-    // Before the routes with a name in the same place.
+    // Must precede the routes with a name parameter in the same position.
     ...runsRoutes(host).map((route) => whenResumed(host, route)),
     ...workflowRoutes(host.ensembles),
     ...sessionsRoutes(host),
@@ -24,7 +24,7 @@ export function agentPlaneOf(host: AgentHost): Plane {
   ]);
 }
 
-/** Nothing is run before what ran at the last end of the host was taken up, which waits for the model. */
+/** Refuses to start work until the runs of the previous process were resumed, which requires the model. */
 function whenResumed(host: AgentHost, route: Route): Route {
   if (route.method !== 'POST') return route;
   return {

@@ -18,7 +18,7 @@ import {
 } from './runs-schema.ts';
 import { wholeQuery } from './whole-query.ts';
 
-const params = { id: 'Of the run: r1700000000000000000.' };
+const params = { id: 'Id of the run, such as r1700000000000000000.' };
 const listed = { least: 1, most: 1000, otherwise: 100 };
 const answer = (description: string, schema: z.ZodType): AnswerSpec => ({
   description,
@@ -26,9 +26,9 @@ const answer = (description: string, schema: z.ZodType): AnswerSpec => ({
 });
 const refusal = (description: string) => answer(description, hostError);
 const lines = (description: string): AnswerSpec => ({ description, content: { [jsonLines]: runEvent } });
-const unknown = refusal('There is no such run.');
+const unknown = refusal('No run has this id.');
 
-/** Runs of workflows: begun, looked at, steered. */
+/** Routes that start, read and control workflow runs. */
 export function runsRoutes({ runs }: { readonly runs: Runs }): Route[] {
   return [...startRoutes(runs), ...readRoutes(runs), ...controlRoutes(runs)];
 }
@@ -38,21 +38,19 @@ function startRoutes(runs: Runs): Route[] {
     method: 'POST',
     path: '/agent/v1/workflows/{name}/runs',
     operationId: 'runWorkflow',
-    summary: 'Run a workflow that is enabled',
+    summary: 'Run an enabled workflow',
     description:
-      'A line for each event of the segment, from `run_start` to `run_end`. The run goes on when the client goes ' +
-      'away. `x-svc-session` names its store session and `x-svc-session-secret` is the credential to revoke it with, ' +
-      'told once. A name that is not enabled is answered like one that is not there.',
-    params: { name: 'The name of a workflow.' },
+      'Streams a line for each event of the segment, from `run_start` to `run_end`. The run continues when the client ' +
+      'disconnects. `x-svc-session` is the id of its store session and `x-svc-session-secret` the credential to revoke it, ' +
+      'sent only once. A name that is not enabled is answered like an unknown name.',
+    params: { name: 'Name of the workflow.' },
     body: runRequest,
     bodyOptional: true,
     answers: {
       200: lines('The stream of the first segment.'),
-      400: refusal('The body or the inputs do not fit; every violation is named.'),
-      404: refusal('There is no workflow of this name that may be run.'),
-      409: refusal(
-        'A run is in flight, `retried_from` is no run that failed, or the workflow cannot be read.',
-      ),
+      400: refusal('The body or the inputs are invalid; every violation is listed.'),
+      404: refusal('No enabled workflow has this name.'),
+      409: refusal('A run is in flight, `retried_from` is not a failed run, or the workflow cannot be read.'),
     },
     before: async ({ params: { name = '' } }) => await runs.requireCallable(name),
     async handle({ params: { name = '' }, body, by, headers, signal, asHttpError }) {
@@ -70,11 +68,11 @@ function startRoutes(runs: Runs): Route[] {
     method: 'POST',
     path: '/agent/v1/events',
     operationId: 'emitEvent',
-    summary: 'Tell runs that wait for an event that it has happened',
+    summary: 'Emit an event to waiting runs',
     body: newSignal,
     answers: {
-      202: answer('It is noted; runs that wait for it go on when it is their turn.', signalled),
-      400: refusal('The body does not fit.'),
+      202: answer('The event was stored; runs that wait for it continue in turn.', signalled),
+      400: refusal('The body is invalid.'),
     },
     async handle({ body: { name, data } }) {
       return Response.json({ name, seq: await runs.signal(name, data) }, { status: 202 });
@@ -88,11 +86,13 @@ function readRoutes(runs: Runs): Route[] {
     method: 'GET',
     path: '/agent/v1/workflows/runs',
     operationId: 'listRuns',
-    summary: 'Runs, the newest first',
-    query: { limit: `At most so many, from ${listed.least} to ${listed.most}; default ${listed.otherwise}.` },
+    summary: 'List runs, newest first',
+    query: {
+      limit: `Maximum number of runs, from ${listed.least} to ${listed.most}; default ${listed.otherwise}.`,
+    },
     answers: {
       200: answer('The journal.', z.array(runRecord).meta({ id: 'RunRecords' })),
-      400: refusal('`limit` is no such number.'),
+      400: refusal('`limit` is out of range or not a number.'),
     },
     handle: async ({ query }) => Response.json(await runs.list(wholeQuery(query, 'limit', listed))),
   });
@@ -101,7 +101,7 @@ function readRoutes(runs: Runs): Route[] {
     method: 'GET',
     path: '/agent/v1/runs/{id}',
     operationId: 'getRun',
-    summary: 'A run, and what its steps did',
+    summary: 'Get a run with its steps',
     params,
     answers: { 200: answer('The run.', runDetail), 404: unknown },
     handle: async ({ params: { id = '' } }) => Response.json(await runs.detail(id)),
@@ -111,15 +111,15 @@ function readRoutes(runs: Runs): Route[] {
     method: 'GET',
     path: '/agent/v1/runs/{id}/events',
     operationId: 'readRunEvents',
-    summary: 'The stream of a run, from any line on',
+    summary: 'Stream the events of a run from any line',
     description:
-      'What is there at once, and what comes as it comes, over all segments, until none is open: a suspended run has ' +
-      'no open one.',
+      'Sends existing lines at once and new lines as they occur, over all segments, until none is open: a suspended run has ' +
+      'no open segment.',
     params,
-    query: { after: 'The last `seq` that you have; absent: from the start.' },
+    query: { after: 'The last `seq` that you received; absent: from the start.' },
     answers: {
-      200: lines('The lines after that one.'),
-      400: refusal('`after` is no number of a line.'),
+      200: lines('The lines after `after`.'),
+      400: refusal('`after` is not the number of a line.'),
       404: unknown,
     },
     async handle({ params: { id = '' }, query, signal, asHttpError }) {
@@ -135,12 +135,12 @@ function controlRoutes(runs: Runs): Route[] {
     path: '/agent/v1/runs/{id}/pause',
     operationId: 'pauseRun',
     summary: 'Pause a run at its next step boundary',
-    description: 'It keeps its place, and goes on by itself after 300 seconds.',
+    description: 'A paused run keeps the run slot, and resumes automatically after 300 seconds.',
     params,
     answers: {
-      202: answer('It will.', pauseRequested),
-      404: refusal('There is no such live run.'),
-      409: refusal('It is not running, or no run.'),
+      202: answer('The pause was requested.', pauseRequested),
+      404: refusal('No live run has this id.'),
+      409: refusal('The session is not running, or is not a run.'),
     },
     handle: async ({ params: { id = '' }, by }) => Response.json(await runs.pause(id, by), { status: 202 }),
   });
@@ -149,16 +149,16 @@ function controlRoutes(runs: Runs): Route[] {
     method: 'POST',
     path: '/agent/v1/runs/{id}/resume',
     operationId: 'resumeRun',
-    summary: 'Let a paused run go on, or one that waits for inputs',
+    summary: 'Resume a paused run, or a run that waits for inputs',
     params,
     body: resumeRequest,
     bodyOptional: true,
     answers: {
-      200: answer('It goes on; GET its detail, or its events.', resumed),
-      400: refusal('The inputs do not fit what the gate asks for; every violation is named.'),
+      200: answer('The run was resumed; GET its detail or its events.', resumed),
+      400: refusal('The inputs do not match the gate; every violation is listed.'),
       404: unknown,
       409: refusal(
-        'It is in a state in which it is not resumed, which the message names; or another run is in flight.',
+        'The run is in a state that cannot be resumed, which the message names, or another run is in flight.',
       ),
     },
     async handle({ params: { id = '' }, body, by, headers }) {
@@ -171,12 +171,12 @@ function controlRoutes(runs: Runs): Route[] {
     method: 'POST',
     path: '/agent/v1/runs/{id}/run-now',
     operationId: 'runNow',
-    summary: 'Begin a cycle of a run that waits at its entry',
+    summary: 'Start a cycle of a run that waits at its entry',
     params,
     answers: {
-      200: answer('The cycle has begun.', dispatched),
+      200: answer('The cycle was started.', dispatched),
       404: unknown,
-      409: refusal('It does not wait at its entry, or another run is in flight.'),
+      409: refusal('The run does not wait at its entry, or another run is in flight.'),
     },
     handle: async ({ params: { id = '' }, by, headers }) =>
       Response.json(await runs.runNow(id, by, traceparentOf(headers.get('traceparent')))),
@@ -184,7 +184,7 @@ function controlRoutes(runs: Runs): Route[] {
   return [pause, resume, runNow];
 }
 
-/** Up to the end of the segment, though the next one may have begun. */
+/** Yields lines up to the end of the segment, even if the next one has begun. */
 async function* oneSegment(
   frames: AsyncGenerator<string, void, undefined>,
 ): AsyncGenerator<string, void, undefined> {

@@ -4,18 +4,15 @@ import { jsonObject } from '../../http/schema/json-object.ts';
 const text = z.string({ error: 'expected a text' });
 const longest = 1_000_000;
 
-/** Members that we do not know are ignored. */
+/** Unknown members are ignored. */
 export const runRequest = z
   .object(
     {
-      input: text
-        .max(longest, `at most ${longest} characters`)
-        .optional()
-        .describe('What `{{input}}` stands for.'),
+      input: text.max(longest, `at most ${longest} characters`).optional().describe('Value of `{{input}}`.'),
       inputs: jsonObject('expected an object of inputs')
         .optional()
         .describe('Values of the inputs that the workflow declares, by name.'),
-      retried_from: text.optional().describe('The run that failed and is tried again: `r<n>`.'),
+      retried_from: text.optional().describe('The failed run to retry: `r<n>`.'),
     },
     { error: 'expected an object' },
   )
@@ -26,7 +23,7 @@ export const resumeRequest = z
     {
       inputs: jsonObject('expected an object of inputs')
         .optional()
-        .describe('What the input gate asks for. A paused run is resumed without.'),
+        .describe('Inputs for the input gate. Leave out for a paused run.'),
     },
     { error: 'expected an object' },
   )
@@ -39,16 +36,16 @@ export const newSignal = z
       name: z.string({ error: eventRule }).regex(/^user\.[\w.-]{1,195}$/, eventRule),
       data: jsonObject('expected an object')
         .default({})
-        .describe('What `where` of a gate and the step see of it.'),
+        .describe('Data of the event, for `where` of a gate and for the step.'),
     },
     { error: 'expected an object' },
   )
   .meta({ id: 'NewSignal' });
 
-const id = text.describe('Of the run: `r<n>`.');
+const id = text.describe('Id of the run: `r<n>`.');
 export const pauseRequested = z.object({ id, pause: z.literal('requested') }).meta({ id: 'PauseRequested' });
 export const resumed = z.object({ id, resumed: z.literal(true) }).meta({ id: 'Resumed' });
 export const dispatched = z.object({ id, dispatched: z.literal(true) }).meta({ id: 'Dispatched' });
 export const signalled = z
-  .object({ name: text, seq: z.int().describe('Its place among all events.') })
+  .object({ name: text, seq: z.int().describe('Sequence number of the event.') })
   .meta({ id: 'Signalled' });

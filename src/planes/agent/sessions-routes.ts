@@ -21,27 +21,27 @@ const sessionList = z.object({ sessions: z.array(session) }).meta({ id: 'Session
 const cancelRequested = z
   .object({ id: z.string(), cancel: z.literal('requested') })
   .meta({ id: 'CancelRequested' });
-const id = { id: 'Of the session.' };
+const id = { id: 'Id of the session.' };
 const refusal = (description: string) => ({
   description,
   content: { 'application/json': hostError },
 });
 const limits = { least: 1, most: 10_000, otherwise: 200 };
 
-/** The feed, and what can be done with its rows. */
+/** Routes for the session feed and its actions. */
 export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
   const list = defineRoute({
     method: 'GET',
     path: '/agent/v1/sessions',
     operationId: 'listSessions',
-    summary: 'Everything at work, and what has ended',
+    summary: 'List running and ended sessions',
     description:
-      'Tasks and runs at work, newest first; external sessions; the host; then tasks and runs that have ended, newest first.',
-    query: { limit: 'How many that have ended, 1 to 10000; default 200.' },
+      'Running tasks and runs, newest first; external sessions; the host; then ended tasks and runs, newest first.',
+    query: { limit: 'Maximum number of ended sessions, 1 to 10000; default 200.' },
     answers: {
       200: { description: 'The rows.', content: { 'application/json': sessionList } },
-      400: refusal('`limit` is no such number.'),
-      500: refusal('The journal cannot be read: no rows rather than some of them.'),
+      400: refusal('`limit` is out of range or not a number.'),
+      500: refusal('The journal cannot be read; no partial list is returned.'),
     },
     async handle({ query }) {
       const limit = wholeQuery(query, 'limit', limits);
@@ -56,11 +56,11 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
     method: 'GET',
     path: '/agent/v1/sessions/{id}/receipt',
     operationId: 'getReceipt',
-    summary: 'What an ended session left behind, signed',
+    summary: 'Get the signed receipt of an ended session',
     params: id,
     answers: {
       200: { description: 'The receipt.', content: { 'application/json': workReceipt } },
-      404: refusal('It has not ended, or there was none.'),
+      404: refusal('The session has not ended or does not exist.'),
     },
     handle: async ({ params }) => Response.json(await options.receipts.get(params['id'] ?? '')),
   });
@@ -71,9 +71,14 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
     summary: 'Stop a run at its next step boundary',
     params: id,
     answers: {
-      202: { description: 'It will.', content: { 'application/json': cancelRequested } },
-      404: refusal('No such session is live.'),
-      409: refusal('It cannot be cancelled: a task, the host, work from elsewhere, a resumed segment.'),
+      202: {
+        description: 'The cancellation was requested.',
+        content: { 'application/json': cancelRequested },
+      },
+      404: refusal('No live session has this id.'),
+      409: refusal(
+        'The session cannot be cancelled: a task, the host, an external session, or a resumed segment.',
+      ),
     },
     handle: async ({ params, by }) =>
       Response.json(await cancelSession(params['id'] ?? '', by, options), { status: 202 }),
@@ -82,18 +87,18 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
     method: 'POST',
     path: '/agent/v1/sessions/{id}/revoke',
     operationId: 'revokeSession',
-    summary: 'Take the credential of a task or run away',
+    summary: 'Revoke the credential of a task or run',
     description:
-      "With the session's own capability in `x-svc-session-secret`, or with the operator's credential in `x-svc-operator`, which counts from this machine only. What was done stays; what comes is refused. Once more changes nothing.",
-    params: { id: 'Of the store session: `s` and so on.' },
+      "Requires the session's own capability in `x-svc-session-secret`, or the operator's credential in `x-svc-operator`, which is only accepted from this machine. Past work is kept; future requests are refused. Revoking again has no effect.",
+    params: { id: 'Id of the store session, which begins with `s`.' },
     headers: {
-      'x-svc-session-secret': 'Its own capability.',
+      'x-svc-session-secret': "The session's own capability.",
       'x-svc-operator': "The operator's credential.",
     },
     answers: {
-      200: { description: 'It is revoked.', content: { 'application/json': controlAct } },
+      200: { description: 'The credential was revoked.', content: { 'application/json': controlAct } },
       401: refusal("The credential is missing, wrong or another session's."),
-      404: refusal('There is no such store session.'),
+      404: refusal('No store session has this id.'),
     },
     judgesOperator: true,
     async handle({ params, headers, local }) {
@@ -110,7 +115,9 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
   return [list, getReceipt, cancel, revoke];
 }
 
-/** Of the database, and of what is written in it; anything else is our own fault, and told and logged as such. */
+/**
+ * Converts errors of the database and its content; other errors are faults of the host and are returned unchanged.
+ */
 function asUnreadable(error: unknown): unknown {
   if (!(error instanceof StoreError || error instanceof SyntaxError)) return error;
   const message = `The journal cannot be read, so nothing is shown rather than a part of it: ${error.message.slice(0, 300)}.`;

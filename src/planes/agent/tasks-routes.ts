@@ -13,25 +13,25 @@ const mostKey = 255;
 const refusal = (description: string) => ({ description, content: { 'application/json': hostError } });
 const streamOf = (description: string) => ({ description, content: { [jsonLines]: turnEvent } });
 
-/** Tasks: made, looked at, and their streams read again. */
+/** Routes that create tasks, read them and replay their streams. */
 export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[] {
   const create = defineRoute({
     method: 'POST',
     path: '/agent/v1/tasks',
     operationId: 'createTask',
-    summary: 'Have an agent work on a prompt',
+    summary: 'Run an agent on a prompt',
     description:
-      'A line for each event, from `start` to `answer` or `aborted`. The task goes on when the client goes away. ' +
-      '`x-svc-session` names its store session and `x-svc-session-secret` is the credential to revoke it with, told ' +
-      'once. With an `Idempotency-Key` the same request is not made twice: its stream is told again.',
-    headers: { 'Idempotency-Key': `Of the request, 1 to ${mostKey} characters.` },
+      'Streams a line for each event, from `start` to `answer` or `aborted`. The task continues when the client disconnects. ' +
+      '`x-svc-session` is the id of its store session and `x-svc-session-secret` the credential to revoke it, sent only ' +
+      'once. With an `Idempotency-Key`, a repeated request starts no second task: the stream of the first is replayed.',
+    headers: { 'Idempotency-Key': `Key of the request, 1 to ${mostKey} characters.` },
     body: taskRequest,
     answers: {
       200: streamOf('The stream of the task.'),
-      400: refusal('The body does not fit, or grants widen; every violation is named.'),
-      409: refusal('The Idempotency-Key was sent with another body before.'),
-      429: refusal('Too many tasks are at work.'),
-      503: refusal('The model of the agent is not there.'),
+      400: refusal('The body is invalid or widens the grants; every violation is listed.'),
+      409: refusal('The Idempotency-Key was used with a different body.'),
+      429: refusal('Too many tasks are running.'),
+      503: refusal('The model of the agent is not available.'),
     },
     async handle({ body, headers, by, signal, asHttpError }) {
       const traceparent = traceparentOf(headers.get('traceparent'));
@@ -48,11 +48,11 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
     method: 'GET',
     path: '/agent/v1/tasks/{id}',
     operationId: 'getTask',
-    summary: 'A task, and what happened in its turns',
-    params: { id: 'Of the task: t1.' },
+    summary: 'Get a task with its turns',
+    params: { id: 'Id of the task, such as t1.' },
     answers: {
       200: { description: 'The task.', content: { 'application/json': taskDetail } },
-      404: refusal('There is no such task.'),
+      404: refusal('No task has this id.'),
     },
     handle: async ({ params: { id = '' } }) => Response.json(await tasks.detail(id)),
   });
@@ -61,14 +61,14 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
     method: 'GET',
     path: '/agent/v1/tasks/{id}/events',
     operationId: 'readTaskEvents',
-    summary: 'The stream of a task, from any line on',
-    description: 'What is there at once, and what comes as it comes, up to the last line.',
-    params: { id: 'Of the task: t1.' },
-    query: { after: 'The last `seq` that you have; absent: from the start.' },
+    summary: 'Stream the events of a task from any line',
+    description: 'Sends existing lines at once and new lines as they occur, up to the last line.',
+    params: { id: 'Id of the task, such as t1.' },
+    query: { after: 'The last `seq` that you received; absent: from the start.' },
     answers: {
-      200: streamOf('The lines after that one.'),
-      400: refusal('`after` is no number of a line.'),
-      404: refusal('There is no such task.'),
+      200: streamOf('The lines after `after`.'),
+      400: refusal('`after` is not the number of a line.'),
+      404: refusal('No task has this id.'),
     },
     async handle({ params: { id = '' }, query, signal, asHttpError }) {
       return await linesResponse(await tasks.events(id, afterOf(query), readerSignal(signal)), asHttpError);

@@ -10,11 +10,14 @@ export const toolRoutes = (toolbox: Pick<Toolbox, 'catalog'>): Route[] => [
     method: 'GET',
     path: '/agent/v1/tools',
     operationId: 'listTools',
-    summary: 'The tools that agents may be granted',
+    summary: 'List the tools that agents may be granted',
     description:
-      '`available` ones run at once, `gated` ones only when a person approves the staged change, `unavailable` ones not at all; `reason` says why.',
+      '`available` tools run at once, `gated` tools only after a person approves the staged change, `unavailable` tools not at all; `reason` says why.',
     answers: {
-      200: { description: 'An entry a tool, in a steady order.', content: { 'application/json': catalog } },
+      200: {
+        description: 'One entry per tool, in a stable order.',
+        content: { 'application/json': catalog },
+      },
     },
     handle: async () => Response.json(await toolbox.catalog()),
   }),

@@ -1,6 +1,6 @@
 import { invalidBody } from '../../http/violations.ts';
 
-/** A whole number behind the question mark. Refuses with 400 what is none. */
+/** Reads an integer query parameter. @throws HttpError 400 where it is out of range or not an integer */
 export function wholeQuery(
   query: URLSearchParams,
   name: string,

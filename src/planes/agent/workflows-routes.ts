@@ -11,9 +11,9 @@ import { type AnswerSpec, defineRoute, type Route } from '../../http/route.ts';
 const workflowSource = z.string().meta({ id: 'WorkflowSource' });
 const workflowList = z.array(ensembleRecord).meta({ id: 'WorkflowList' });
 const builtinList = z.object({ builtins: z.array(builtinWorkflow) }).meta({ id: 'BuiltinWorkflowList' });
-const params = { name: 'The name of a workflow.' };
+const params = { name: 'Name of the workflow.' };
 const base = '/agent/v1/workflows';
-/** Room for what is too large, so that a report can say so. */
+/** Larger than the source limit, so that a report can describe a source that is too large. */
 const limitBytes = 4 * sourceLimitBytes;
 const textBody = {
   limitBytes,
@@ -26,12 +26,12 @@ const answer = (description: string, schema?: z.ZodType, alsoText = false): Answ
     ? { content: { 'application/json': schema, ...(alsoText ? { 'text/plain': workflowSource } : {}) } }
     : {}),
 });
-const unknown = answer('There is no workflow of this name.', hostError);
-const refused = answer('What is wrong with the source, all of it.', lintReport);
+const unknown = answer('No workflow has this name.', hostError);
+const refused = answer('All problems of the source.', lintReport);
 
 /**
- * Stored workflows, the built-in ones, and what is wrong with a source. `GET /agent/v1/workflows/runs` belongs before
- * these: the first route that fits counts.
+ * Routes for stored workflows, built-in workflows and linting. `GET /agent/v1/workflows/runs` must be mounted before
+ * these, because the first matching route is used.
  */
 export function workflowRoutes(ensembles: Ensembles): Route[] {
   return [
@@ -39,8 +39,8 @@ export function workflowRoutes(ensembles: Ensembles): Route[] {
       method: 'GET',
       path: base,
       operationId: 'listWorkflows',
-      summary: 'Stored workflows',
-      answers: { 200: answer('By name.', workflowList) },
+      summary: 'List the stored workflows',
+      answers: { 200: answer('Sorted by name.', workflowList) },
       handle: async () => Response.json(await ensembles.list()),
     }),
     defineRoute({
@@ -48,12 +48,12 @@ export function workflowRoutes(ensembles: Ensembles): Route[] {
       path: base,
       operationId: 'createWorkflow',
       summary: 'Store a workflow',
-      description: 'The body is its TOML.',
+      description: 'The body is its TOML source.',
       textBody,
       answers: {
-        201: answer('As it is stored.', ensembleRecord, true),
+        201: answer('The stored workflow.', ensembleRecord, true),
         400: refused,
-        409: answer('The name exists.', hostError),
+        409: answer('The name is taken.', hostError),
       },
       handle: ({ text, by, headers }) =>
         orReport(async () => recordResponse(await ensembles.create(text, by), headers, 201)),
@@ -62,17 +62,17 @@ export function workflowRoutes(ensembles: Ensembles): Route[] {
       method: 'GET',
       path: `${base}/builtins`,
       operationId: 'listBuiltinWorkflows',
-      summary: 'Workflows that come with the host',
-      answers: { 200: answer('By name.', builtinList) },
+      summary: 'List the built-in workflows',
+      answers: { 200: answer('Sorted by name.', builtinList) },
       handle: async () => Response.json({ builtins: await ensembles.builtins() }),
     }),
     defineRoute({
       method: 'GET',
       path: `${base}/{name}`,
       operationId: 'getWorkflow',
-      summary: 'A stored workflow',
+      summary: 'Get a stored workflow',
       params,
-      answers: { 200: answer('As it is stored.', ensembleRecord, true), 404: unknown },
+      answers: { 200: answer('The stored workflow.', ensembleRecord, true), 404: unknown },
       handle: async ({ params: { name = '' }, headers }) =>
         recordResponse(await ensembles.get(name), headers, 200),
     }),
@@ -81,10 +81,10 @@ export function workflowRoutes(ensembles: Ensembles): Route[] {
       path: `${base}/{name}`,
       operationId: 'putWorkflow',
       summary: 'Store or replace a workflow',
-      description: 'The body is its TOML, whose name is that of the path.',
+      description: 'The body is its TOML source; its name must match the path.',
       params,
       textBody,
-      answers: { 200: answer('As it is stored.', ensembleRecord, true), 400: refused },
+      answers: { 200: answer('The stored workflow.', ensembleRecord, true), 400: refused },
       handle: ({ params: { name = '' }, text, by, headers }) =>
         orReport(async () => recordResponse(await ensembles.put(name, text, by), headers, 200)),
     }),
@@ -93,9 +93,9 @@ export function workflowRoutes(ensembles: Ensembles): Route[] {
       path: `${base}/{name}`,
       operationId: 'deleteWorkflow',
       summary: 'Delete a stored workflow',
-      description: 'Runs that it has go on with the source they started with.',
+      description: 'Existing runs continue with the source they started with.',
       params,
-      answers: { 204: answer('It is gone.'), 404: unknown },
+      answers: { 204: answer('The workflow was deleted.'), 404: unknown },
       handle: async ({ params: { name = '' }, by }) => {
         await ensembles.delete(name, by);
         return new Response(null, { status: 204 });
@@ -105,11 +105,11 @@ export function workflowRoutes(ensembles: Ensembles): Route[] {
       method: 'POST',
       path: `${base}/{name}/lint`,
       operationId: 'lintWorkflow',
-      summary: 'What is wrong with a workflow, and what it may do',
-      description: 'Of the TOML in the body, or else of the stored workflow. Nothing is changed.',
+      summary: 'Check a workflow and summarize its permissions',
+      description: 'Checks the TOML source in the body, or else the stored workflow. Nothing is changed.',
       params,
       textBody: { limitBytes, notText: (bytes) => Response.json(notText(bytes)) },
-      answers: { 200: answer('Everything at once.', lintReportWithConsent), 404: unknown },
+      answers: { 200: answer('All findings.', lintReportWithConsent), 404: unknown },
       handle: async ({ params: { name = '' }, text }) =>
         Response.json(await ensembles.lint(name, text === '' ? undefined : text)),
     }),
@@ -123,8 +123,8 @@ export function workflowRoutes(ensembles: Ensembles): Route[] {
       bodyOptional: true,
       answers: {
         201: answer('The copy, with its origin.', ensembleRecord),
-        404: answer('There is no built-in of this name.', hostError),
-        409: answer('A workflow of the target name is stored already.', hostError),
+        404: answer('No built-in workflow has this name.', hostError),
+        409: answer('A workflow with the target name exists.', hostError),
       },
       handle: async ({ params: { name = '' }, body: { as }, by }) =>
         Response.json(await ensembles.fork(name, as, by), { status: 201 }),
@@ -132,13 +132,13 @@ export function workflowRoutes(ensembles: Ensembles): Route[] {
   ];
 }
 
-/** The source alone for who asks for text. */
+/** Responds with the source alone where the client prefers text. */
 function recordResponse(record: EnsembleRecord, headers: Headers, status: number): Response {
   if (!prefersText(headers.get('accept') ?? '')) return Response.json(record, { status });
   return new Response(record.source, { status, headers: { 'content-type': 'text/plain; charset=utf-8' } });
 }
 
-/** Whether text is asked for by name, and not behind JSON. */
+/** Whether the client accepts text explicitly and prefers it to JSON. */
 function prefersText(accept: string): boolean {
   const weights = new Map(
     accept.split(',').map((one) => {

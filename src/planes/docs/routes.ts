@@ -6,13 +6,13 @@ import { docsPage } from '../../api-docs/page.ts';
 import { neededScopes } from '../scopes.ts';
 import { htmlPage, openapi } from '../../api-docs/schema.ts';
 
-/** Describes the given planes and itself. */
+/** The plane of the OpenAPI document of the given planes and itself. */
 export function docsPlane(described: readonly Plane[], version: string): Plane {
   const document = defineRoute({
     method: 'GET',
     path: '/openapi.json',
     operationId: 'getOpenApi',
-    summary: 'This document',
+    summary: 'Get the OpenAPI document',
     answers: { 200: { description: 'OpenAPI 3.1.', content: { 'application/json': openapi } } },
     handle: () => Response.json(written()),
   });
@@ -20,7 +20,7 @@ export function docsPlane(described: readonly Plane[], version: string): Plane {
     method: 'GET',
     path: '/docs',
     operationId: 'getDocs',
-    summary: 'This document, for reading',
+    summary: 'Read the API documentation',
     answers: { 200: { description: 'A page without scripts.', content: { 'text/html': htmlPage } } },
     handle() {
       const { html, headers } = docsPage(written(), '/openapi.json');
@@ -29,7 +29,7 @@ export function docsPlane(described: readonly Plane[], version: string): Plane {
   });
   const plane: Plane = {
     name: 'docs',
-    summary: 'What is served here.',
+    summary: 'API documentation.',
     prefixes: ['/docs', '/openapi.json'],
     envelope: hostEnvelope,
     errorSchema: hostError,

@@ -3,7 +3,7 @@ import { loading, type Resident } from '../resident.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
 import { health } from './schema.ts';
 
-/** @param planes the names of what is mounted beside it */
+/** @param planes names of the mounted planes */
 export function healthPlane(resident: Resident, planes: readonly string[]): Plane {
   return {
     name: 'health',
@@ -15,7 +15,7 @@ export function healthPlane(resident: Resident, planes: readonly string[]): Plan
   };
 }
 
-/** Under whatever path clients look for it. */
+/** The liveness route, mounted under the paths that clients use. */
 export function healthRoute(
   resident: Resident,
   planes: readonly string[],
@@ -24,19 +24,18 @@ export function healthRoute(
   return defineRoute({
     method: 'GET',
     ...place,
-    summary: 'Is the host alive?',
-    description:
-      'While the first model loads it answers 503, with the body that clients of llama.cpp wait on.',
+    summary: 'Check that the host is alive',
+    description: "Answers 503 while the first model loads, with the body that llama.cpp's clients expect.",
     answers: {
       200: {
-        description: 'Alive, and the model, if there is one, was loaded.',
+        description: 'The host is alive, and its model, if any, is loaded.',
         content: { 'application/json': health },
       },
       503: { description: 'The model is loading.', content: { 'application/json': llamaError } },
     },
     handle() {
       const { state } = resident;
-      // A host that changes its model is alive: requests wait for it.
+      // During a swap the host is alive, because requests wait for the model.
       if (state.kind === 'loading' && state.first) throw loading();
       return Response.json({ status: 'ok', planes });
     },

@@ -11,11 +11,11 @@ import { hostEnvelope } from '../../http/error.ts';
 import { defineRoute, type Plane, type Route } from '../../http/route.ts';
 import { metricsRoute, type MetricsOptions } from './metrics.ts';
 
-const shownScope = z
-  .array(peerScope)
+const shownScope = z.array(peerScope).nullable().describe('Scopes of the token; null: unrestricted.');
+const shownExpiry = z.iso
+  .datetime()
   .nullable()
-  .describe('What its token is limited to; null: everything that a peer may do.');
-const shownExpiry = z.iso.datetime().nullable().describe('When its token ends; null: when it is revoked.');
+  .describe('When the token expires; null: never, unless it is revoked.');
 const peerRoster = z
   .object({
     contract: z.literal(1),
@@ -30,7 +30,7 @@ const peerRoster = z
     ),
   })
   .meta({ id: 'PeerRoster' });
-/** Strict: a limit that is misspelled must not make a token without one. */
+/** Strict, so that a misspelled limit does not mint an unlimited token. */
 const newPeer = strict({
   name: itemName,
   scope: z
@@ -38,24 +38,24 @@ const newPeer = strict({
     .min(1, 'expected at least one scope; leave it out for a token that is not limited')
     .nullish()
     .describe(
-      'What its token is limited to: `read` state, `infer` with the models, work as an `agent` (tasks, runs, sessions), `approve` changes and definitions. Absent: everything that a peer may do.',
+      'Scopes of the token: `read` state, `infer` with the models, work as an `agent` (tasks, runs, sessions), `approve` changes and definitions. Absent: unrestricted.',
     ),
   expires_at: z.iso
     .datetime({ offset: true, error: 'expected a time of RFC 3339, as 2030-01-31T12:00:00Z' })
     .nullish()
-    .describe('When its token ends, within ten years. Absent: when it is revoked.'),
+    .describe('When the token expires, within ten years. Absent: never, unless it is revoked.'),
 }).meta({ id: 'NewPeer' });
 const mintedPeer = z
   .object({
     name: z.string(),
-    token: z.string().describe('Shown this once; the peer sends it as its bearer token.'),
+    token: z.string().describe('Shown only once; the peer sends it as its bearer token.'),
     minted_at: z.iso.datetime(),
     scope: shownScope,
     expires_at: shownExpiry,
   })
   .meta({ id: 'MintedPeer' });
 
-/** What only the control socket has, which listens on loopback alone. */
+/** The plane of the control socket, which listens on loopback only. */
 export function controlPlane(of: PeersOptions, metrics: MetricsOptions): Plane {
   return {
     name: 'control',
@@ -69,7 +69,7 @@ export function controlPlane(of: PeersOptions, metrics: MetricsOptions): Plane {
 
 interface PeersOptions {
   readonly peers: Peers;
-  /** Whose grants to a peer end with it. */
+  /** The recorder's grants to a peer are revoked with the peer. */
   readonly recorder: Pick<RecorderService, 'revokeGrantsTo'> | undefined;
 }
 
@@ -78,7 +78,7 @@ function peerRoutes({ peers, recorder }: PeersOptions): Route[] {
     method: 'GET',
     path: '/host/v1/peers',
     operationId: 'listPeers',
-    summary: 'Whom tokens were minted for',
+    summary: 'List the peers that tokens were minted for',
     gate: 'operator',
     answers: {
       200: { description: 'The roster, without the tokens.', content: { 'application/json': peerRoster } },
@@ -95,8 +95,8 @@ function peerRoutes({ peers, recorder }: PeersOptions): Route[] {
     gate: 'operator',
     body: newPeer,
     answers: {
-      201: { description: 'The token, this once.', content: { 'application/json': mintedPeer } },
-      409: { description: 'There is such a peer already.', content: { 'application/json': hostError } },
+      201: { description: 'The token, shown only once.', content: { 'application/json': mintedPeer } },
+      409: { description: 'A peer of this name exists.', content: { 'application/json': hostError } },
     },
     async handle({ body, by }) {
       const { name, scope, expires_at } = body;
@@ -111,16 +111,17 @@ function peerRoutes({ peers, recorder }: PeersOptions): Route[] {
     method: 'DELETE',
     path: '/host/v1/peers/{name}',
     operationId: 'revokePeer',
-    summary: 'Revoke the token of a peer, and with it what the recorder granted to it',
-    params: { name: 'Of the peer.' },
+    summary: "Revoke the token of a peer and the recorder's grants to it",
+    params: { name: 'Name of the peer.' },
     gate: 'operator',
     answers: {
-      200: { description: 'Its token is refused from now on.', content: { 'application/json': revokedPeer } },
-      404: { description: 'There is no such peer.', content: { 'application/json': hostError } },
+      200: { description: 'The token was revoked.', content: { 'application/json': revokedPeer } },
+      404: { description: 'No peer has this name.', content: { 'application/json': hostError } },
     },
     async handle({ params: { name = '' }, by }) {
       await peers.revoke(name, by);
-      // They count no more already, because they are of the peer and not of its name. Now it is seen, too.
+      // The grants are already invalid, because they belong to the peer and not to its name; revoking them makes this
+      // visible.
       await asRecorderProblems(async () => recorder?.revokeGrantsTo(`peer:${name}`, by));
       return Response.json({ name, revoked: true });
     },

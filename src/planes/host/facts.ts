@@ -3,7 +3,7 @@ import { loading, type Resident } from '../resident.ts';
 import type { Served } from '../served.ts';
 import type { HostHealth, HostTelemetry } from './schema.ts';
 
-/** The served model. Throws while it loads. */
+/** The served model. @throws HttpError 503 while it loads */
 export function health(resident: Resident): HostHealth {
   if (resident.state.kind === 'loading') throw loading();
   const id = resident.engine?.model.id;
@@ -17,11 +17,11 @@ export interface TelemetrySources {
   readonly countWork: (() => Promise<WorkCounts>) | undefined;
 }
 
-/** The routes are those with a `completion`, without embeddings. */
+/** Lists the routes with a `completion`, except embeddings. */
 const coverage =
   'Tokens of buffered (not streamed) answers of /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /chat/completions, /responses, /completion, /completions, /infill, /api/chat and /api/generate. Streamed completions and agent turns are counted as served and contribute no tokens. Embeddings are not counted.';
 
-/** Totals since start-up. */
+/** Totals since startup. */
 export async function telemetry({ served, resident, countWork }: TelemetrySources): Promise<HostTelemetry> {
   const work = await countWork?.();
   return {

@@ -11,17 +11,20 @@ export interface MetricsOptions {
   readonly served: Served;
   readonly resident: Resident;
   readonly version: string;
-  /** Since start-up. */
+  /** Counts of agent work since startup. */
   readonly countWork: () => Promise<WorkCounts>;
   readonly external: LiveRows;
-  /** What more is measured; undefined where nobody watches. */
+  /** Further metric families; undefined where tracing is off. */
   readonly watched?: { families(): readonly Family[] } | undefined;
 }
 
-/** Who scrapes gives up after ten seconds, usually: a database that hangs must not cost it all the rest. */
+/**
+ * Timeout of each database query. Scrapers usually time out after ten seconds, and a hanging database must not prevent
+ * the other metrics.
+ */
 const patienceMs = 2000;
 
-/** Undefined where it takes longer, or fails. */
+/** Undefined where the promise fails or times out. */
 async function inTime<Value>(asked: Promise<Value>): Promise<Value | undefined> {
   const answer = await raceTimeout(
     asked.catch(() => undefined),
@@ -32,14 +35,14 @@ async function inTime<Value>(asked: Promise<Value>): Promise<Value | undefined> 
 
 const metricsText = z.string().meta({ id: 'Metrics' });
 
-/** Prometheus' text format, version 0.0.4. */
+/** Serves metrics in Prometheus' text format, version 0.0.4. */
 export function metricsRoute(options: MetricsOptions): Route {
   return defineRoute({
     method: 'GET',
     path: '/metrics',
     operationId: 'getMetrics',
-    summary: 'Counters for Prometheus',
-    answers: { 200: { description: 'Its text format.', content: { 'text/plain': metricsText } } },
+    summary: 'Get the metrics for Prometheus',
+    answers: { 200: { description: 'Prometheus text format.', content: { 'text/plain': metricsText } } },
     async handle() {
       const families = [...(await familiesOf(options)), ...(options.watched?.families() ?? [])];
       return new Response(exposition(families), {
@@ -70,7 +73,7 @@ async function familiesOf(options: MetricsOptions): Promise<Family[]> {
       served.since.getTime() / 1000,
     ),
     gauge('lathe_model_resident', 'Whether a model is resident.', engine ? 1 : 0),
-    // Without the database these are not known; everything else is told all the same.
+    // Unknown where the database does not answer; the other metrics are served anyway.
     ...(open ? [gauge('lathe_external_sessions', 'External sessions that are open.', open.length)] : []),
     counter('lathe_completions_total', 'Completions served.', served.completions),
     ...(work

@@ -25,13 +25,13 @@ export interface HostPlaneOptions {
   readonly agent?: HostAgentFacts | undefined;
 }
 
-/** What the agent plane adds to the host's view of itself. */
+/** Data of the agent plane for the host's routes. */
 export interface HostAgentFacts {
   readonly store: Store;
   readonly toolbox: Pick<Toolbox, 'enforcementTier'>;
   readonly planners: Pick<Planners, 'disclosure'>;
   readonly receiptKey: Pick<SigningKey, 'keyId' | 'publicKey'>;
-  /** Since start-up. */
+  /** Counts of agent work since startup. */
   readonly countWork: () => Promise<WorkCounts>;
   readonly reach: Reach;
   /** False: cancelled runs are shown as failed. */
@@ -41,7 +41,7 @@ export interface HostAgentFacts {
 const noPlanner = {
   kind: 'none',
   model: null,
-  disclosure: 'No planner: a request is answered by the resident model as it stands.',
+  disclosure: 'No planner: the resident model answers requests directly.',
 };
 
 export function hostPlane(options: HostPlaneOptions): Plane {
@@ -50,7 +50,7 @@ export function hostPlane(options: HostPlaneOptions): Plane {
     method: 'GET',
     path: '/host/v1/info',
     operationId: 'getHostInfo',
-    summary: 'The identity card of the host',
+    summary: 'Get the identity card of the host',
     answers: { 200: { description: 'The card.', content: { 'application/json': substrateInfo } } },
     handle() {
       const { engine } = resident;
@@ -91,7 +91,7 @@ export function hostPlane(options: HostPlaneOptions): Plane {
     method: 'GET',
     path: '/host/v1/health',
     operationId: 'getHostHealth',
-    summary: 'The served model',
+    summary: 'Get the health of the host',
     answers: {
       200: { description: 'The id of the served model.', content: { 'application/json': hostHealth } },
       503: { description: 'The model is loading.', content: { 'application/json': hostError } },
@@ -106,7 +106,7 @@ export function hostPlane(options: HostPlaneOptions): Plane {
     method: 'GET',
     path: '/host/v1/telemetry',
     operationId: 'getHostTelemetry',
-    summary: 'Totals since start-up',
+    summary: 'Get the totals since startup',
     answers: { 200: { description: 'The totals.', content: { 'application/json': hostTelemetry } } },
     async handle() {
       const body = await telemetry({ served, resident, countWork: agent?.countWork });

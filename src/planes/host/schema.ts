@@ -7,7 +7,7 @@ export const substrateInfo = z
     protocol_version: z.string(),
     contract_version: z.string().describe('The capability probe.'),
     host_version: z.string(),
-    endpoint_id: z.string().describe('Stays the same over restarts: it lives in the data directory.'),
+    endpoint_id: z.string().describe('Stable across restarts; stored in the data directory.'),
     capabilities: z.array(z.string()).describe('The planes that are mounted.'),
     enforcement_tier: z.enum(['none', 'path', 'os_sandbox']),
     model: z
@@ -28,7 +28,7 @@ export const substrateInfo = z
         public_key: z.string().describe('Base64 of the 32 bytes.'),
       })
       .optional()
-      .describe('What the receipts of work are signed with.'),
+      .describe('Key that signs work receipts.'),
     adapter: z
       .object({
         backend: z.string(),
@@ -50,7 +50,7 @@ export const hostHealth = z
   .meta({ id: 'HostHealth' });
 export type HostHealth = z.infer<typeof hostHealth>;
 
-/** Members are only ever added. */
+/** Members are only added, never changed or removed. */
 export const servedSessions = z
   .object({
     contract: z.literal(1),
@@ -72,13 +72,13 @@ export const servedSessions = z
           id: z.string(),
           kind: z.enum(['task', 'run']),
           session_id: z.string().optional(),
-          name: z.string().describe('Of the agent or workflow.'),
+          name: z.string().describe('Name of the agent or workflow.'),
           state: z.string(),
           started_at: z.iso.datetime(),
           ended_at: z.iso.datetime().optional(),
         }),
       )
-      .describe('Those at work and those that ended in the last 10 minutes, newest first, 200 at the most.'),
+      .describe('Running turns and turns that ended in the last 10 minutes, newest first, at most 200.'),
   })
   .meta({ id: 'ServedSessions' });
 
@@ -87,10 +87,10 @@ export const servedCapabilities = z
     contract: z.literal(1),
     endpoint_id: z.string(),
     sessions_plane: z.boolean(),
-    verbs: z.array(z.string()).describe('What can be done with sessions.'),
+    verbs: z.array(z.string()).describe('Actions on sessions.'),
     bind: z.enum(['loopback', 'lan']),
-    control_port: z.int().describe('Of the control socket; 0 where there is none.'),
-    operator_credential: z.boolean().describe('Whether there is one.'),
+    control_port: z.int().describe('Port of the control socket; 0 where there is none.'),
+    operator_credential: z.boolean().describe('Whether an operator credential exists.'),
     offering: z.object({ models: z.array(z.object({ id: z.string(), kind: z.string() })) }),
   })
   .meta({ id: 'ServedCapabilities' });
@@ -115,7 +115,7 @@ export const hostTelemetry = z
     since: z.iso.datetime(),
     served: z.object({ completions: count, tasks: count, workflow_runs: count }),
     tokens: z.object({ prompt: count, completion: count }),
-    measured_completions: count.describe('How many completions the token sums are over.'),
+    measured_completions: count.describe('Number of completions in the token sums.'),
     coverage: z.string().describe('What is measured.'),
     device_losses: count.describe('How often the GPU was lost and the engine rebuilt.'),
   })

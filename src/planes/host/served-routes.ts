@@ -4,16 +4,16 @@ import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 import { servedCapabilities, servedHarnesses, servedSessions } from './schema.ts';
 
-/** How the host can be reached. */
+/** Network settings of the host. */
 export interface Reach {
   readonly bind: 'loopback' | 'lan';
-  /** Of the control socket, once it is open; 0 where there is none. */
+  /** Port of the control socket once it is open; 0 where there is none. */
   readonly controlPort: () => number;
   /** Whether the operator has a credential. */
   readonly operatorCredential: boolean;
 }
 
-/** What can be done with sessions, each a route of the agent plane. */
+/** Actions on sessions; each is a route of the agent plane. */
 const verbs = ['cancel', 'pause', 'resume', 'run-now', 'revoke'];
 
 interface ServedOptions {
@@ -24,15 +24,15 @@ interface ServedOptions {
   readonly cancelledState: boolean;
 }
 
-/** What those see who use the host from elsewhere. */
+/** Routes for remote users of the host. */
 export function servedRoutes({ store, resident, reach, cancelledState }: ServedOptions): Route[] {
   const getSessions = defineRoute({
     method: 'GET',
     path: '/host/v1/sessions',
     operationId: 'getHostSessions',
-    summary: 'Open store sessions, and the turns of the last ten minutes',
+    summary: 'List open store sessions and the turns of the last ten minutes',
     gate: 'bearer',
-    answers: { 200: { description: 'Both.', content: { 'application/json': servedSessions } } },
+    answers: { 200: { description: 'Sessions and turns.', content: { 'application/json': servedSessions } } },
     async handle() {
       const [sessions, turns] = [await openSessions(store), await recentTurns(store, { cancelledState })];
       return Response.json({ contract: 1, endpoint_id: store.endpointId, sessions, turns });
@@ -42,7 +42,7 @@ export function servedRoutes({ store, resident, reach, cancelledState }: ServedO
     method: 'GET',
     path: '/host/v1/served',
     operationId: 'getHostServed',
-    summary: 'What the host offers',
+    summary: 'Get the capability descriptor of the host',
     gate: 'bearer',
     answers: {
       200: { description: 'The descriptor.', content: { 'application/json': servedCapabilities } },
@@ -65,7 +65,7 @@ export function servedRoutes({ store, resident, reach, cancelledState }: ServedO
     method: 'GET',
     path: '/host/v1/harnesses',
     operationId: 'getHostHarnesses',
-    summary: 'The programs that do work here or made theirs known',
+    summary: 'List the harnesses that run here or registered sessions',
     gate: 'bearer',
     answers: {
       200: { description: 'The registry.', content: { 'application/json': servedHarnesses } },

@@ -13,8 +13,8 @@ import { hostError } from '../error-schema.ts';
 const texts = z.array(z.string());
 const shape = z.array(z.union([z.number(), z.string()]));
 const numbers = z.record(z.string(), z.number());
-/** JSON has no NaN and no infinities. */
-const measured = z.number().nullable().describe('null: not a finite number');
+/** A measured number. JSON has no NaN and no infinities. */
+const measured = z.number().nullable().describe('Null where the value is not finite.');
 
 export const labGraph = z
   .object({
@@ -23,9 +23,9 @@ export const labGraph = z
       z.object({
         id: z.string(),
         op: z.string(),
-        component: z.string().describe('What runs it: nodes of one dispatch share it.'),
+        component: z.string().describe('Component that runs the node; nodes of one dispatch share it.'),
         slot: z.string(),
-        kernel: z.string().describe('`builtin:` and its variant, or the name of a registered kernel.'),
+        kernel: z.string().describe('`builtin:` and the variant, or the name of a registered kernel.'),
         dtype: z.string(),
         shape,
         flops: z.number(),
@@ -53,7 +53,7 @@ export const labParts = z
         op: z.string(),
         oracle: z.string(),
         swappable: z.boolean(),
-        compatible: texts.describe('Accepted kernels that may be bound to it.'),
+        compatible: texts.describe('Accepted kernels that may be bound to the slot.'),
         bound: z.string(),
       }),
     ),
@@ -79,7 +79,7 @@ const finding = z
     code: z.string(),
     severity: z.enum(['error', 'warning', 'info']),
     message: z.string(),
-    line: z.int().exactOptional().describe("Of the author's source, from 1."),
+    line: z.int().exactOptional().describe("Line in the author's source, from 1."),
     column: z.int().exactOptional(),
     length: z.int().exactOptional().describe('UTF-16 code units.'),
   })
@@ -90,7 +90,7 @@ export const registrationReport = z
     kernel: z.string(),
     digest: z.string().describe('`sha256:` over what the kernel computes.'),
     accepted: z.boolean(),
-    unverified: z.boolean().exactOptional().describe('Compiled, not compared.'),
+    unverified: z.boolean().exactOptional().describe('Compiled but not compared.'),
     stages: z
       .array(
         z.object({
@@ -99,7 +99,7 @@ export const registrationReport = z
           findings: z.array(finding),
         }),
       )
-      .describe('Up to the first that failed; interface and safety both, whichever failed.'),
+      .describe('Stages up to the first failure; interface and safety are both included if either failed.'),
     parity: z
       .array(
         z.object({
@@ -143,8 +143,8 @@ export const registrationReport = z
 export const bindOutcome = z
   .object({
     bound: z.literal(true),
-    components: texts.describe('What the kernel now runs.'),
-    replaced: texts.describe('Kernels that ran there before and no longer do.'),
+    components: texts.describe('Components that the kernel now runs.'),
+    replaced: texts.describe('Kernels that were replaced.'),
   })
   .meta({ id: 'BindOutcome' }) satisfies z.ZodType<BindOutcome>;
 
@@ -179,7 +179,7 @@ const fingerprint = z
     dawn: z.string(),
     features: texts,
     model: z.string(),
-    kernels: z.record(z.string(), z.string()).describe('Name to digest.'),
+    kernels: z.record(z.string(), z.string()).describe('Maps kernel names to digests.'),
     seed: z.int(),
   })
   .meta({ id: 'LabFingerprint' }) satisfies z.ZodType<Fingerprint>;
@@ -190,9 +190,11 @@ const verdict = z
   .enum(['faster', 'slower', 'no_difference', 'suspect'])
   .describe('`suspect`: faster than the hardware allows.');
 const compared = {
-  ratio: z.number().describe('Baseline time by bound time: above 1 is faster.'),
+  ratio: z.number().describe('Baseline time divided by bound time; above 1 is faster.'),
   ci95: interval,
-  control: z.object({ ratio: z.number(), ci95: interval }).describe('The built-ins against themselves.'),
+  control: z
+    .object({ ratio: z.number(), ci95: interval })
+    .describe('Built-in kernels compared with themselves.'),
   verdict,
 };
 
@@ -201,7 +203,7 @@ export const benchResult = z
     baseline: speeds,
     bound: speeds,
     delta: z.object({ prefill: z.number(), decode: z.number() }).describe('Ratios minus 1.'),
-    ratio_ci95: z.tuple([z.number(), z.number()]).describe('Of decode.'),
+    ratio_ci95: z.tuple([z.number(), z.number()]).describe('Confidence interval of decode.'),
     verdict,
     rounds: z.int(),
     method: z.string(),
@@ -226,7 +228,7 @@ export const benchResult = z
     peaks: z
       .object({
         gbps: z.number(),
-        cached_gbps: z.number().describe('Of reads that caches can serve.'),
+        cached_gbps: z.number().describe('Bandwidth of reads that caches can serve.'),
         gflops: z.number(),
       })
       .describe('Measured on this adapter.'),
@@ -240,27 +242,27 @@ const benchProgress = z.discriminatedUnion('stage', [
   z.object({
     stage: z.literal('round'),
     round: z.int().describe('From 1.'),
-    least: z.int().describe('Rounds that there will be at least.'),
-    most: z.int().describe('And at most: enough are made for narrow intervals.'),
+    least: z.int().describe('Minimum number of rounds.'),
+    most: z.int().describe('Maximum number of rounds; the number depends on the width of the intervals.'),
     samples: z.array(
       z.object({
         kind: z.enum(['prefill', 'decode']),
-        context: z.int().describe('Position that is decoded at; of a prompt its length.'),
+        context: z.int().describe('Position of the decoded token, or length of the prompt.'),
         tokens: z.int(),
         baseline_ms: z.number(),
         bound_ms: z.number(),
-        control_ms: z.number().describe('The built-ins once more.'),
+        control_ms: z.number().describe('Built-in kernels, measured again.'),
       }),
     ),
   }),
 ]) satisfies z.ZodType<BenchProgress>;
 
-/** A line of a bench that is watched. */
+/** A line of a streamed benchmark. */
 export const benchLine = z
   .union([
     benchProgress,
     z.object({ stage: z.literal('done'), result: benchResult }).describe('The last line.'),
-    hostError.describe('The last line of one that broke.'),
+    hostError.describe('The last line after a failure.'),
   ])
   .meta({ id: 'BenchLine' });
 
@@ -289,7 +291,7 @@ export const savedConfig = z
     model: z.object({ digest: z.string(), architecture: z.string() }),
     bindings: z.array(z.object({ kernel: z.string(), components: texts })),
     kernels: z.array(z.looseObject({ name: z.string(), op: z.string(), digest: z.string() })),
-    evidence: z.record(z.string(), registrationReport).describe('By kernel: the report of its gate.'),
+    evidence: z.record(z.string(), registrationReport).describe('Gate report of each kernel.'),
     fingerprint,
     created_at: z.string(),
     signature: z.object({ alg: z.string(), key_id: z.string(), public_key: z.string(), value: z.string() }),

@@ -2,7 +2,7 @@ import type { BenchProgress, BenchResult } from '../../lab/types.ts';
 import { hostEnvelope, type HttpError } from '../../http/error.ts';
 import { jsonLines, streamResponse } from '../../http/stream.ts';
 
-/** A bench as it goes on: a line for what it is at, and its outcome as the last one. */
+/** Streams a benchmark: a line for each stage and round, and the result as the last line. */
 export const benchLines = (
   bench: (onProgress: (progress: BenchProgress) => void) => Promise<BenchResult>,
   asHttpError: (error: unknown) => HttpError,
@@ -14,7 +14,7 @@ export const benchLines = (
 
 const line = (value: unknown): string => `${JSON.stringify(value)}\n`;
 
-/** The bench does not wait for its reader: what is not read yet, at most a line a round, is kept. */
+/** The benchmark does not wait for the client: unread lines, at most one per round, are buffered. */
 async function* linesOf(
   bench: (onProgress: (progress: BenchProgress) => void) => Promise<BenchResult>,
 ): AsyncGenerator<string, void, undefined> {

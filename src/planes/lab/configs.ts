@@ -8,16 +8,16 @@ import { asked } from './refusal.ts';
 import { saveConfigRequest, validateRequest } from './request-schema.ts';
 
 const refusal = (description: string) => ({ description, content: { 'application/json': hostError } });
-const unsafe = refusal('The name is unsafe: empty, with slashes, or leading elsewhere.');
+const unsafe = refusal('The name is unsafe: empty, or it contains slashes or dot segments.');
 
-/** Saved, signed sets of bindings with their kernels. */
+/** Routes for configs: saved, signed sets of bindings with their kernels. */
 export function configRoutes(resident: Resident) {
   const validate = defineRoute({
     method: 'POST',
     path: '/lab/v1/validate',
     operationId: 'validateLabConfig',
     summary: 'Check a config against the resident model',
-    description: 'Signature, then safety, then the evidence of parity. Nothing runs on the GPU.',
+    description: 'Checks the signature, safety and the evidence of parity. Nothing runs on the GPU.',
     body: validateRequest,
     answers: { 200: { description: 'The findings.', content: { 'application/json': validationReport } } },
     async handle({ body }) {
@@ -30,7 +30,7 @@ export function configRoutes(resident: Resident) {
     method: 'GET',
     path: '/lab/v1/configs',
     operationId: 'listLabConfigs',
-    summary: 'Names of the saved configs',
+    summary: 'List the names of the saved configs',
     answers: { 200: { description: 'The names.', content: { 'application/json': configNames } } },
     handle: async () => Response.json(await asked(() => resident.requireLab().configNames())),
   });
@@ -39,12 +39,12 @@ export function configRoutes(resident: Resident) {
     method: 'POST',
     path: '/lab/v1/configs',
     operationId: 'saveLabConfig',
-    summary: 'Save what is bound now',
+    summary: 'Save the current bindings',
     description:
-      'With the kernels, the reports of their gates and a signature. A config of that name is replaced.',
+      'Includes the kernels, their gate reports and a signature. A config of the same name is replaced.',
     body: saveConfigRequest,
     answers: {
-      201: { description: 'It is saved.', content: { 'application/json': configSaved } },
+      201: { description: 'The config was saved.', content: { 'application/json': configSaved } },
       400: refusal('The body is malformed, or the name is unsafe.'),
       409: refusal('Nothing is bound.'),
     },
@@ -59,13 +59,13 @@ export function configRoutes(resident: Resident) {
     method: 'GET',
     path: '/lab/v1/configs/{name}',
     operationId: 'getLabConfig',
-    summary: 'A saved config',
-    params: { name: 'The name that it was saved under.' },
+    summary: 'Get a saved config',
+    params: { name: 'Name of the saved config.' },
     rest: true,
     answers: {
       200: { description: 'Canonical JSON (RFC 8785).', content: { 'application/json': savedConfig } },
       400: unsafe,
-      404: refusal('No such config.'),
+      404: refusal('No config has this name.'),
     },
     async handle({ params }) {
       const name = safeName(params['name'] ?? '');

@@ -17,14 +17,14 @@ import { bindRequest, kernelRegistration } from './request-schema.ts';
 
 const refusal = (description: string) => ({ description, content: { 'application/json': hostError } });
 
-/** The graph, its ops, and the kernels that run it. */
+/** Routes for the graph, its ops and the kernels that run it. */
 export function kernelRoutes(resident: Resident) {
   const graph = defineRoute({
     method: 'GET',
     path: '/lab/v1/graph',
     operationId: 'getLabGraph',
-    summary: 'The live graph',
-    description: 'With the kernels that are bound now, and the spans that one kernel can take over.',
+    summary: 'Get the live graph',
+    description: 'Includes the currently bound kernels and the spans that one fused kernel can replace.',
     answers: { 200: { description: 'The graph.', content: { 'application/json': labGraph } } },
     handle: async () => Response.json(await asked(() => resident.requireLab().graph())),
   });
@@ -45,7 +45,7 @@ export function kernelRoutes(resident: Resident) {
     operationId: 'registerLabKernel',
     summary: 'Register a kernel',
     description:
-      'The kernel goes through the gate: parse, interface, safety, pipeline, parity. Leaving the connection stops it.',
+      'The kernel passes the gate: parse, interface, safety, pipeline, parity. Disconnecting stops it.',
     body: kernelRegistration(() =>
       resident
         .requireLab()
@@ -54,7 +54,7 @@ export function kernelRoutes(resident: Resident) {
     ),
     answers: {
       201: {
-        description: 'What the gate found, also when it did not accept the kernel.',
+        description: 'The report of the gate, whether or not the kernel was accepted.',
         content: { 'application/json': registrationReport },
       },
     },
@@ -69,8 +69,8 @@ export function kernelRoutes(resident: Resident) {
     method: 'GET',
     path: '/lab/v1/ops',
     operationId: 'listLabOps',
-    summary: 'The ops that a kernel can be registered for',
-    answers: { 200: { description: 'A descriptor an op.', content: { 'application/json': labOps } } },
+    summary: 'List the ops that a kernel can be registered for',
+    answers: { 200: { description: 'One descriptor per op.', content: { 'application/json': labOps } } },
     handle: async () => Response.json({ ops: await asked(() => resident.requireLab().ops()) }),
   });
 
@@ -78,13 +78,13 @@ export function kernelRoutes(resident: Resident) {
     method: 'GET',
     path: '/lab/v1/ops/{op}/stub',
     operationId: 'getLabStub',
-    summary: 'A kernel to start from',
-    params: { op: 'As GET /lab/v1/ops lists it.' },
-    query: { target: 'What the stub is written for, for example `f16` or `subgroups`.' },
+    summary: 'Get a kernel stub for an op',
+    params: { op: 'An op of GET /lab/v1/ops.' },
+    query: { target: 'Target of the stub, for example `f16` or `subgroups`.' },
     answers: {
-      200: { description: 'WGSL that passes the gate as it is.', content: { 'application/json': labStub } },
+      200: { description: 'WGSL that passes the gate unchanged.', content: { 'application/json': labStub } },
       400: refusal('The op has no stub for this target, or the adapter does not support it.'),
-      404: refusal('No such op.'),
+      404: refusal('No op has this name.'),
     },
     async handle({ params, query }) {
       const targets = query.getAll('target');
@@ -100,11 +100,12 @@ export function kernelRoutes(resident: Resident) {
     path: '/lab/v1/bindings',
     operationId: 'bindLabKernel',
     summary: 'Bind a registered kernel',
-    description: 'To components, or to a fused span: all of them or none. Takes effect between two tokens.',
+    description:
+      'Binds to components or to a fused span, to all of them or none. Takes effect between two tokens.',
     body: bindRequest,
     answers: {
-      200: { description: 'The kernel runs there now.', content: { 'application/json': bindOutcome } },
-      404: refusal('No such kernel.'),
+      200: { description: 'The kernel was bound.', content: { 'application/json': bindOutcome } },
+      404: refusal('No kernel has this name.'),
       409: refusal('The kernel is not bindable, or does not fit one of the components.'),
     },
     async handle({ body }) {
@@ -117,9 +118,9 @@ export function kernelRoutes(resident: Resident) {
     method: 'DELETE',
     path: '/lab/v1/bindings',
     operationId: 'unbindLabKernels',
-    summary: 'Bring the built-in kernels back',
+    summary: 'Restore the built-in kernels',
     answers: {
-      200: { description: 'Everything runs on built-ins.', content: { 'application/json': cleared } },
+      200: { description: 'All components run built-in kernels.', content: { 'application/json': cleared } },
     },
     async handle() {
       await asked(() => resident.requireLab().unbind());
@@ -129,8 +130,8 @@ export function kernelRoutes(resident: Resident) {
 
   return [
     graph,
-    parts('/lab/v1/parts', 'getLabParts', 'Components, slots and registered kernels'),
-    parts('/lab/v1/kernels', 'getLabKernels', 'The same as GET /lab/v1/parts'),
+    parts('/lab/v1/parts', 'getLabParts', 'List components, slots and registered kernels'),
+    parts('/lab/v1/kernels', 'getLabKernels', 'Alias of GET /lab/v1/parts'),
     register,
     ops,
     stub,

@@ -9,13 +9,16 @@ import { benchRequest, parityMode } from './request-schema.ts';
 
 const mode = { description: 'The parity mode.', content: { 'application/json': parityMode } };
 
-/** The gate's mode, and what runs the model: parity runs and benches wait for completions and end with the client. */
+/**
+ * Routes for the parity mode and for measurements. Parity runs and benchmarks wait for completions and end when the
+ * client disconnects.
+ */
 export function measureRoutes(resident: Resident) {
   const getMode = defineRoute({
     method: 'GET',
     path: '/lab/v1/parity',
     operationId: 'getLabParityMode',
-    summary: 'How the gate compares',
+    summary: 'Get the parity mode of the gate',
     answers: { 200: mode },
     handle: async () => Response.json(await asked(() => resident.requireLab().parityMode)),
   });
@@ -36,9 +39,9 @@ export function measureRoutes(resident: Resident) {
     path: '/lab/v1/parity/run',
     operationId: 'runLabParity',
     summary: 'Compare the bound kernels on the live graph',
-    description: 'Each component against its oracle, then the logits of bound against built-in kernels.',
+    description: 'Compares each component with its oracle, then the logits of bound and built-in kernels.',
     answers: {
-      200: { description: 'The outcome.', content: { 'application/json': parityRunResult } },
+      200: { description: 'The result.', content: { 'application/json': parityRunResult } },
     },
     async handle({ signal }) {
       const lab = resident.requireLab();
@@ -50,12 +53,12 @@ export function measureRoutes(resident: Resident) {
     method: 'POST',
     path: '/lab/v1/bench',
     operationId: 'runLabBench',
-    summary: 'Measure the bound kernels against the built-ins',
+    summary: 'Benchmark the bound kernels against the built-in ones',
     body: benchRequest(() => resident.require().engine.model.contextLength),
     bodyOptional: true,
     answers: {
       200: {
-        description: 'The outcome; with `stream`, a line for every stage and round, and the outcome last.',
+        description: 'The result; with `stream`, a line for every stage and round, and the result last.',
         content: { 'application/json': benchResult, 'application/x-ndjson': benchLine },
       },
     },
@@ -71,8 +74,8 @@ export function measureRoutes(resident: Resident) {
 
   return [
     getMode,
-    setMode('PUT', 'setLabParityMode', 'Change how the gate compares later registrations'),
-    setMode('POST', 'postLabParityMode', 'The same as PUT'),
+    setMode('PUT', 'setLabParityMode', 'Set the parity mode for later registrations'),
+    setMode('POST', 'postLabParityMode', 'Alias of PUT'),
     run,
     bench,
   ];

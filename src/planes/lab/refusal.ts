@@ -16,10 +16,10 @@ const statuses: Readonly<Record<LabErrorCode, number>> = {
   lab_failed: 500,
 };
 
-/** Seconds after which a busy machine is asked again. */
+/** Seconds before a retry while the lab is busy. */
 const retryAfter = '10';
 
-/** What the lab does, with its refusals as answers. */
+/** Runs an action of the lab and converts its errors to HTTP errors. */
 export async function asked<Value>(work: () => Value | Promise<Value>): Promise<Value> {
   try {
     return await work();

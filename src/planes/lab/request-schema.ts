@@ -3,7 +3,7 @@ import { didYouMean } from '../../words/nearest.ts';
 import { formatNames, kernelName } from '../../lab/types.ts';
 import { dictionary, list } from '../../http/schema/list.ts';
 
-/** What was expected, and the value that came instead. */
+/** Error message with the expected and the received value. */
 const expected = (what: string) => ({
   error: ({ input }: { readonly input?: unknown }) => `expected ${what}, got ${shown(input)}`,
 });
@@ -20,7 +20,7 @@ const whole = (least: number, most: number) => {
 };
 const seed = whole(0, 2 ** 32 - 1);
 
-/** Text of at most so many characters. Half a surrogate pair is no text: no digest could be taken of it. */
+/** Text of bounded length. A lone surrogate is refused, because it has no UTF-8 form to digest. */
 const text = (most: number, what = `a text of 1 to ${most} characters`) => {
   const words = expected(what);
   return z
@@ -45,7 +45,7 @@ const expression = text(500, 'an expression of 1 to 500 characters');
 const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
   z.enum(values, expected(`one of ${values.join(', ')}`));
 
-/** @param ops what a kernel may be registered for; asked when a body is checked */
+/** @param ops returns the ops that a kernel may be registered for; called for each body */
 export const kernelRegistration = (ops: () => readonly string[]) =>
   z
     .object(
@@ -53,7 +53,7 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
         name: z
           .string(expected('a name'))
           .regex(kernelName, expected(`a name that matches ${kernelName.source}`))
-          .describe('A later kernel of the same name takes its place.'),
+          .describe('A later kernel of the same name replaces it.'),
         op: z
           .string(expected('the name of an op'))
           .superRefine((op, context) => {
@@ -62,7 +62,7 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
             const near = didYouMean(op, known, shown);
             context.addIssue(`expected one of ${known.join(', ')}, got ${shown(op)}${near}`);
           })
-          .describe('As GET /lab/v1/ops lists it.'),
+          .describe('An op of GET /lab/v1/ops.'),
         source: text(sourceLimit, 'WGSL, not empty')
           .refine((source) => Buffer.byteLength(source) <= sourceLimit, {
             error: `expected at most ${sourceLimit} bytes of WGSL`,
@@ -78,13 +78,15 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
             { x: expression, y: expression.optional(), z: expression.optional() },
             expected('an object'),
           )
-          .describe("Workgroups, as expressions over the op's dims and the overrides; what is absent is 1."),
+          .describe(
+            "Workgroup counts, as expressions over the op's dimensions and the overrides; absent dimensions are 1.",
+          ),
         overrides: dictionary(
           { error: 'expected an object of override names to numbers', ...override },
           finite,
         )
           .optional()
-          .describe("Values of the module's overrides."),
+          .describe('Values of the overrides of the module.'),
         tunables: dictionary(
           { error: 'expected an object of override names to lists of numbers', ...override },
           list(finite, {
@@ -105,14 +107,14 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
           most: { count: 16, error: 'expected at most 16 features' },
         })
           .optional()
-          .describe('Features of the adapter.'),
+          .describe('Required adapter features.'),
         dtypes: list(oneOf(formatNames), {
           error: `expected a list of ${formatNames.join(', ')}`,
           empty: 'expected at least one format',
           most: { count: 16, error: 'expected at most 16 formats' },
         })
           .optional()
-          .describe("Weight formats that the kernel reads; the model's own when absent."),
+          .describe('Weight formats that the kernel reads. Default: those of the model.'),
       },
       expected('an object'),
     )
@@ -130,8 +132,8 @@ export const bindRequest = z
         most: { count: 4096, error: 'expected at most 4096 globs' },
       })
         .optional()
-        .describe('Globs over ids of components and spans: `*` within a segment, `**` over dots.'),
-      span: glob.optional().describe('Id of a span, or a glob over them.'),
+        .describe('Globs over ids of components and spans: `*` within a segment, `**` across segments.'),
+      span: glob.optional().describe('Id of a span, or a glob over span ids.'),
     },
     expected('an object'),
   )
@@ -144,17 +146,17 @@ export const parityMode = z
   .object(
     {
       mode: oneOf(['strict', 'standard', 'off']).describe(
-        '`off`: compiled, not compared; registers unverified.',
+        '`off`: kernels are compiled but not compared, and register as unverified.',
       ),
       tolerance_scale: z
         .number(expected('a number from 0.01 to 10'))
         .min(0.01, expected('a number from 0.01 to 10'))
         .max(10, expected('a number from 0.01 to 10'))
         .optional()
-        .describe('Multiplies the tolerances.'),
+        .describe('Factor for the tolerances.'),
       seed: seed
         .optional()
-        .describe('Makes the inputs of the gate repeatable. Default: a fresh one each time.'),
+        .describe('Makes the inputs of the gate reproducible. Default: a new seed each time.'),
     },
     expected('an object'),
   )
@@ -165,8 +167,8 @@ export const validateRequest = z
     {
       path: text(4096, 'a path')
         .optional()
-        .describe('Of a file on the host; a relative one starts at the directory of the saved configs.'),
-      envelope: z.unknown().optional().describe('The config itself.'),
+        .describe('Path of a file on the host; relative paths start at the directory of the saved configs.'),
+      envelope: z.unknown().optional().describe('The config as JSON.'),
     },
     expected('an object'),
   )
@@ -175,7 +177,7 @@ export const validateRequest = z
   })
   .meta({ id: 'ValidateRequest' });
 
-/** @param context tokens that the resident model holds; asked when a body is checked */
+/** @param context returns the context length of the resident model; called for each body */
 export const benchRequest = (context: () => number) => {
   const most = 16_777_216;
   const fitting = whole(1, most).superRefine((count, check) => {
@@ -186,7 +188,7 @@ export const benchRequest = (context: () => number) => {
     .object(
       {
         prompt_tokens: fitting.optional().describe('Length of the prompts whose prefill is measured.'),
-        new_tokens: fitting.optional().describe('Tokens decoded a round.'),
+        new_tokens: fitting.optional().describe('Tokens to decode per round.'),
         rounds: whole(1, 1000).optional(),
         contexts: list(fitting, {
           error: 'expected a list of positions',
@@ -200,7 +202,7 @@ export const benchRequest = (context: () => number) => {
         stream: z
           .boolean(expected('true or false'))
           .optional()
-          .describe('Lines of JSON: every round as it ends, and the outcome. Default false.'),
+          .describe('Send lines of JSON: every round as it ends, and the result. Default false.'),
       },
       expected('an object'),
     )

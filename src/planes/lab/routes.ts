@@ -8,12 +8,12 @@ import { measureRoutes } from './measure.ts';
 
 const unavailable = {
   503: {
-    description: 'No model is resident, or it is loading, or the lab is not ready yet, or the GPU was lost.',
+    description: 'No model is resident, the model is loading, the lab is not ready, or the GPU was lost.',
     content: { 'application/json': hostError },
   },
 };
 
-/** The kernel lab. Without a resident model every route is 503, whatever else is wrong with the request. */
+/** The kernel lab. Without a resident model every route answers 503. */
 export function labPlane(resident: Resident): Plane {
   const routes = [...kernelRoutes(resident), ...measureRoutes(resident), ...configRoutes(resident)];
   return {
@@ -26,7 +26,7 @@ export function labPlane(resident: Resident): Plane {
       ...route,
       answers: { ...route.answers, ...unavailable },
       before: () => void resident.requireLab(),
-      // Measuring and checking are done on the model that is there, and end before another takes its place.
+      // Measurements run on the resident model, which must not be swapped meanwhile.
       handle: (request) => {
         resident.hold(request);
         return route.handle(request);

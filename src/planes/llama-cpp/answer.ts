@@ -15,16 +15,16 @@ import { Watcher } from '../turn/watched.ts';
 import { type Job, run } from './run.ts';
 import { toSampling, toSettings } from './settings.ts';
 
-/** Prompts to answer, and how. */
+/** Prompts to answer, with the options. */
 export interface Order {
   readonly answering: Answering;
   readonly prompts: readonly (readonly number[])[];
   readonly body: CompletionOptions;
-  /** Whether the answer is an array. */
+  /** Whether the response is an array. */
   readonly several: boolean;
 }
 
-/** Answers all prompts: as one body, or as server-sent events. */
+/** Answers all prompts, as one body or as server-sent events. */
 export async function answer(order: Order, { signal, asHttpError, work }: RouteVisit): Promise<Response> {
   const { answering, prompts, body, several } = order;
   const { engine } = answering;
@@ -50,7 +50,7 @@ export async function answer(order: Order, { signal, asHttpError, work }: RouteV
   return await respond(llamaCppWire, { events: events(), about }, { stream: body.stream, asHttpError });
 }
 
-/** An answer each; those of one prompt stand together and draw with seeds of their own. */
+/** Creates a job per answer. The answers of one prompt are adjacent and are sampled with different seeds. */
 function toJobs({ answering: { engine }, prompts, body }: Order): Job[] {
   const { contextLength } = engine.model;
   const n = body.n_cmpl ?? 1;

@@ -13,15 +13,15 @@ const completionRequest = requestBody('LlamaCppCompletionRequest', { prompt: pro
 export const answerSpecs: Readonly<Record<number, AnswerSpec>> = {
   200: {
     description:
-      'The answer, or an array of them where several were asked for; with `stream` events, without `[DONE]`.',
+      'The answer, or an array where several were requested; with `stream`, events without `[DONE]`.',
     content: { 'application/json': completionBody, 'text/event-stream': completionEvent },
   },
   404: refusal('No such model.'),
-  429: refusal('The queue is full; `Retry-After` tells when to come back.'),
-  503: refusal('No resident model, or it is loading, or the GPU was lost.'),
+  429: refusal('The queue is full; `Retry-After` says when to retry.'),
+  503: refusal('No model is resident, the model is loading, or the GPU was lost.'),
 };
 
-/** `/completion`, and `/completions`, which means the same. */
+/** `/completion` and its alias `/completions`. */
 export function completionRoutes(resident: Resident) {
   return [
     { path: '/completion', operationId: 'llamaCppCompletion' },

@@ -1,17 +1,19 @@
-/** When an answer ends before the model or a limit of tokens ends it: editors ask for that. */
+/** Conditions that end an answer before the model or a token limit does; used by editors. */
 export interface EarlyEnds {
-  /** End before a line, the first one apart, that is indented by fewer characters. 0: off. */
+  /**
+   * Ends the answer before a line, except the first, with less indentation than this many characters. 0 disables it.
+   */
   readonly indent: number;
-  /** End an answer with a line break so long after its first token. 0: off. */
+  /** Ends an answer that has a line break this many ms after its first token. 0 disables it. */
   readonly milliseconds: number;
 }
 
-/** Follows an answer's text and says how much of it counts. */
+/** Applies the conditions to the text of an answer. */
 export class EarlyEnd {
   readonly #indent: number;
   readonly #milliseconds: number;
   readonly #now: () => number;
-  /** From the last line break on, as long as its line may still turn out to be indented too little. */
+  /** Text from the last line break on, while the indentation of its line is still undecided. */
   #held = '';
   #hasNewLine = false;
   #first: number | undefined;
@@ -23,7 +25,7 @@ export class EarlyEnd {
     this.#now = now;
   }
 
-  /** The text that is certain to count, and whether the answer ends with it. */
+  /** Returns the text that belongs to the answer, and whether the answer ends with it. */
   push(text: string): { text: string; over: boolean } {
     this.#first ??= this.#now();
     if (this.#indent === 0) {
@@ -34,7 +36,7 @@ export class EarlyEnd {
     let rest = this.#held + text;
     this.#held = '';
     for (;;) {
-      // What is held begins with the line break before its line.
+      // The held text begins with the line break before its line.
       const at = rest.indexOf('\n');
       if (at === -1) return { text: certain + rest, over: this.#isLate() };
       this.#hasNewLine = true;
@@ -46,7 +48,7 @@ export class EarlyEnd {
           this.#held = rest;
           return { text: certain, over: this.#isLate() };
         }
-        // An empty line has no indentation to be judged by.
+        // Empty lines have no indentation.
         if (rest[width] !== '\n') return { text: certain, over: true };
       }
       certain += rest.slice(0, width);
@@ -54,7 +56,7 @@ export class EarlyEnd {
     }
   }
 
-  /** The answer ended by itself: what was held counts. */
+  /** The answer ended on its own, so the held text belongs to it. */
   end(): string {
     return this.#held;
   }

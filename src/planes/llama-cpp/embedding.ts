@@ -12,20 +12,20 @@ const { input } = embeddingRequest.shape;
 const request = requestBody('LlamaCppEmbeddingRequest', {
   model: text.nullish().describe('The id of the resident model. Default: that model.'),
   content: input.nullish().describe('A text, token ids, or an array of either.'),
-  input: input.nullish().describe('Another name of `content`, which wins.'),
+  input: input.nullish().describe('Alias of `content`, which takes precedence.'),
   embd_normalize: refused('vectors have unit length here (2); leave it out', isOneOf(2)),
 });
 
 const answer = z
   .array(
     z.object({
-      index: z.int().describe("The input's."),
+      index: z.int().describe('Index of the input.'),
       embedding: z.array(z.array(z.number())).describe('One vector, of unit length.'),
     }),
   )
   .meta({ id: 'LlamaCppEmbeddings' });
 
-/** `/embedding`, and `/embeddings`, which means the same. */
+/** `/embedding` and its alias `/embeddings`. */
 export function embeddingRoutes(resident: Resident) {
   return [
     { path: '/embedding', operationId: 'llamaCppEmbedding' },
@@ -34,7 +34,7 @@ export function embeddingRoutes(resident: Resident) {
     defineRoute({
       method: 'POST',
       ...place,
-      summary: 'Texts as vectors, in the form of llama.cpp',
+      summary: 'Embed texts, in the format of llama.cpp',
       body: request,
       looseBody: true,
       completion: { wire: 'llama-cpp', operation: 'embeddings' },

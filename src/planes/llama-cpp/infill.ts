@@ -19,9 +19,12 @@ const extraPart = (member: string) =>
   `extra_context chunk must contain a "${member}" field with a string value`;
 
 const infillRequest = requestBody('LlamaCppInfillRequest', {
-  input_prefix: required('input_prefix').describe('What stands before the missing part.'),
-  input_suffix: required('input_suffix').describe('What stands after it.'),
-  prompt: z.string({ error: '"prompt" must be a string' }).nullish().describe('How the missing part begins.'),
+  input_prefix: required('input_prefix').describe('Text before the missing part.'),
+  input_suffix: required('input_suffix').describe('Text after the missing part.'),
+  prompt: z
+    .string({ error: '"prompt" must be a string' })
+    .nullish()
+    .describe('Beginning of the missing part.'),
   input_extra: list(
     z.object(
       {
@@ -33,7 +36,7 @@ const infillRequest = requestBody('LlamaCppInfillRequest', {
     { error: extraForm, most: { count: 10_000, error: 'at most 10000 chunks' } },
   )
     .nullish()
-    .describe('Other files, the most useful last; the first are left out where they do not fit.'),
+    .describe('Other files, the most relevant last; the first ones are dropped where they do not fit.'),
   ...completionMembers,
 });
 
@@ -42,9 +45,9 @@ export function infillRoute(resident: Resident) {
     method: 'POST',
     path: '/infill',
     operationId: 'llamaCppInfill',
-    summary: 'Fill in what is missing in a text',
+    summary: 'Fill in a gap in a text',
     description:
-      "llama.cpp's infill, with all that steers `/completion`. Of a text that does not fit the context, what is far from the gap is left out.",
+      "llama.cpp's infill, with the options of `/completion`. Text that does not fit the context is dropped, starting farthest from the gap.",
     body: infillRequest,
     looseBody: true,
     completion: { wire: 'llama-cpp', operation: 'text_completion' },
@@ -53,7 +56,7 @@ export function infillRoute(resident: Resident) {
     },
     answers: {
       ...answerSpecs,
-      501: refusal('The model has no tokens for it.'),
+      501: refusal('The model has no fill-in-the-middle tokens.'),
     },
     async handle({ body: given, ...visit }) {
       const body = byFirstNames(given);
@@ -66,7 +69,7 @@ export function infillRoute(resident: Resident) {
         extra: body.input_extra ?? [],
       };
       const wanted = body.n_predict ?? -1;
-      // Half of the context at most, so that the text around the gap keeps the other.
+      // At most half of the context, so that the other half is left for the text around the gap.
       const leave = wanted < 0 ? undefined : Math.min(wanted, engine.model.contextLength >> 1);
       const prompts = [fimPrompt(engine, parts, leave)];
       return await answer({ answering, prompts, body, several: false }, visit);

@@ -3,7 +3,7 @@ import { invalidBody } from '../../http/violations.ts';
 import type { Prompt } from '../../wires/llama-cpp/prompt-schema.ts';
 import { contextExceeded, refuseOverlong, requireTokens } from '../turn/encode.ts';
 
-/** The token ids of a prompt: BOS before a text, special tokens written in it read as tokens. */
+/** Encodes a prompt: BOS precedes a text, and special tokens in a text are parsed. */
 export async function encodePrompt(engine: Engine, prompt: Prompt, path: string): Promise<readonly number[]> {
   const { tokenizer, model } = engine;
   const limit = model.contextLength;
@@ -22,7 +22,7 @@ export async function encodePrompt(engine: Engine, prompt: Prompt, path: string)
       throw contextExceeded(limit, `the prompt has more than ${ids.length - 1}`, 'prompt');
   }
   if (ids.length > 0) return ids;
-  // A model without BOS has nothing to begin an empty text with.
+  // Without a BOS token an empty text has no tokens.
   if (tokenizer.bosId !== undefined) return [tokenizer.bosId];
   throw invalidBody([{ path, message: 'must not be empty for this model' }]);
 }

@@ -6,4 +6,4 @@ export const refusal = (description: string): AnswerSpec => ({
   content: { 'application/json': llamaError },
 });
 
-export const unavailable = { 503: refusal('No resident model, or it is loading.') };
+export const unavailable = { 503: refusal('No model is resident, or the model is loading.') };

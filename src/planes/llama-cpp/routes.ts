@@ -14,7 +14,7 @@ export interface LlamaCppFacts {
   readonly resident: Resident;
   readonly store: ModelStore;
   readonly version: string;
-  /** What `GET /v1/health` lists, as `GET /health` does. */
+  /** Planes that `GET /v1/health` lists, as `GET /health` does. */
   readonly planes: readonly string[];
 }
 

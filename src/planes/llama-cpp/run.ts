@@ -6,17 +6,17 @@ import { toTimings } from '../turn/timings.ts';
 import type { Watcher } from '../turn/watched.ts';
 import { EarlyEnd, type EarlyEnds } from './early-end.ts';
 
-/** One answer to make. */
+/** One answer to generate. */
 export interface Job {
   readonly request: TextRequest;
   readonly ends: EarlyEnds;
-  /** Only the prompt is wanted, for later answers; the engine draws a token that nobody sees. */
+  /** Only the prompt is evaluated, for later answers; the engine samples one token that is not returned. */
   readonly promptOnly: boolean;
-  /** The limit is what the context leaves, and the request asks for more. */
+  /** The token limit is the remaining context, and the request asks for more. */
   readonly fillsContext: boolean;
 }
 
-/** Where an answer is made, and who follows it. */
+/** Context of an answer. */
 interface Place {
   readonly answering: Answering;
   readonly choice: number;
@@ -24,7 +24,7 @@ interface Place {
   readonly signal: AbortSignal;
 }
 
-/** One answer, ended where an early end wants it. */
+/** Generates one answer and applies its early stop conditions. */
 export async function* run(
   { request, ends, promptOnly, fillsContext }: Job,
   { answering, choice, watcher, signal }: Place,
@@ -64,7 +64,7 @@ export async function* run(
       if (!over) continue;
       const { cache_n: cached_tokens, prompt_n, predicted_n: completion_tokens } = timings;
       const usage = { prompt_tokens: cached_tokens + prompt_n, completion_tokens, cached_tokens };
-      // It did not wait for the engine's own numbers.
+      // Ended before the engine reported its own timings.
       watcher.take({ type: 'end', choice, finishReason: 'length', usage, timings: undefined });
       yield { type: 'finish', reason: 'length', timings };
       return;

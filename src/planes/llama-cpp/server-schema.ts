@@ -5,11 +5,11 @@ export const props = z
   .object({
     default_generation_settings: z.object({
       n_ctx: z.int(),
-      params: generationSettings.describe('Of a request that asks for nothing; a seed of -1 is random.'),
+      params: generationSettings.describe('Settings of a request without options; a seed of -1 is random.'),
     }),
-    total_slots: z.int().describe('Answers that share a step.'),
+    total_slots: z.int().describe('Answers that run at the same time.'),
     model_alias: z.string(),
-    model_path: z.string().describe("The model's id: paths are not told."),
+    model_path: z.string().describe('Id of the model; paths are not disclosed.'),
     chat_template: z.string().describe('Empty where the model has none.'),
     chat_template_caps: z.object({}),
     modalities: z.object({ vision: z.boolean(), audio: z.boolean() }),
@@ -26,7 +26,7 @@ export const slots = z
     z.object({
       id: z.int(),
       n_ctx: z.int(),
-      is_processing: z.boolean().describe('As many of them as answers are on their way.'),
+      is_processing: z.boolean().describe('True for as many slots as answers are running.'),
     }),
   )
   .meta({ id: 'LlamaCppSlots' });

@@ -10,13 +10,13 @@ import { completionMembers } from '../../wires/llama-cpp/request-schema.ts';
 import { type Props, props, type Slots, slots } from './server-schema.ts';
 import { toSampling, toSettings } from './settings.ts';
 
-/** What clients ask before they send anything. */
+/** Routes that clients call before their first request. */
 export function serverRoutes(resident: Resident, store: ModelStore, version: string): Route[] {
   const getProps = defineRoute({
     method: 'GET',
     path: '/props',
     operationId: 'llamaCppProps',
-    summary: 'What this server is',
+    summary: 'Get the properties of the server',
     answers: {
       200: { description: 'Defaults, template and size.', content: { 'application/json': props } },
       ...unavailable,
@@ -27,8 +27,8 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
     method: 'POST',
     path: '/props',
     operationId: 'llamaCppSetProps',
-    summary: 'Refused: they cannot be changed',
-    answers: { 501: refusal('Always.') },
+    summary: 'Always refused: properties cannot be changed',
+    answers: { 501: refusal('Always refused.') },
     handle() {
       throw new HttpError(
         501,
@@ -41,12 +41,12 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
     method: 'GET',
     path: '/slots',
     operationId: 'llamaCppSlots',
-    summary: 'How many answers are on their way',
-    description: 'Answers have no fixed slots here; so many are marked busy as run.',
-    query: { fail_on_no_slot: 'With 1: a 503 where no slot is free.' },
+    summary: 'Get the number of running answers',
+    description: 'Answers have no fixed slots; as many slots are marked busy as answers run.',
+    query: { fail_on_no_slot: '`1`: answer 503 where no slot is free.' },
     answers: {
-      200: { description: 'One entry a slot.', content: { 'application/json': slots } },
-      503: refusal('No resident model, or it is loading, or no slot is free.'),
+      200: { description: 'One entry per slot.', content: { 'application/json': slots } },
+      503: refusal('No model is resident, the model is loading, or no slot is free.'),
     },
     handle({ query }) {
       const all = toSlots(resident.require().engine);
@@ -61,7 +61,7 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
   return [getProps, setProps, getSlots, modelsRoute(resident, store)];
 }
 
-/** The same list as under `/v1`. */
+/** The same list as `GET /v1/models`. */
 function modelsRoute(resident: Resident, store: ModelStore): Route {
   const listModels = modelRoutes(resident, store).find(({ path }) => path === '/v1/models');
   if (!listModels) throw new Error('there is no list of models');
@@ -74,7 +74,7 @@ function modelsRoute(resident: Resident, store: ModelStore): Route {
   };
 }
 
-/** A request that leaves everything to its defaults. */
+/** A request without options. */
 const nothing = z.object(completionMembers).parse({});
 
 function toProps(engine: Engine, version: string): Props {

@@ -5,10 +5,10 @@ import { ourSamplers } from '../../wires/llama-cpp/samplers.ts';
 import { requireTokens } from '../turn/encode.ts';
 import { steered } from '../turn/sampling.ts';
 
-/** What llama.cpp takes where a request says nothing. */
+/** llama.cpp's sampling defaults. */
 const usual = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05, anySeed: -1 };
 
-/** What turns each sampler off, where `samplers` leaves it out. */
+/** Options that disable each sampler, for samplers that are absent from `samplers`. */
 const idle = {
   penalties: { repeat_last_n: 0 },
   top_k: { top_k: 0 },
@@ -17,7 +17,7 @@ const idle = {
   temperature: { temperature: 1 },
 };
 
-/** @param randomSeed called where the request has no seed */
+/** Converts the sampling options of a request. @param randomSeed called where the request has no seed */
 export function toSampling(body: CompletionOptions, engine: Engine, randomSeed: () => number): Sampling {
   const { used, likeliest } = body.samplers;
   const off = ourSamplers.filter((name) => !used.has(name)).map((name) => idle[name]);
@@ -29,7 +29,7 @@ export function toSampling(body: CompletionOptions, engine: Engine, randomSeed: 
   };
 }
 
-/** The settings as llama.cpp writes them: what was really used. */
+/** The settings that were used, in llama.cpp's format. */
 export function toSettings(
   body: CompletionOptions,
   { sampling, stop, engine }: { sampling: Sampling; stop: readonly string[]; engine: Engine },
@@ -71,7 +71,7 @@ export function toSettings(
   };
 }
 
-/** By token; of two amounts for one token the last counts. */
+/** Maps token ids to their bias; the last entry of a token counts. */
 function toBias(entries: CompletionOptions['logit_bias'], tokenizer: Tokenizer): Map<number, number> {
   const bias = new Map<number, number>();
   for (const [token, amount] of entries) {

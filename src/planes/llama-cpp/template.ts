@@ -8,7 +8,7 @@ import { chatViolations, toChatInput } from '../v1/chat-input.ts';
 import { chatRequest } from '../../wires/chat/server-schema.ts';
 
 const rendered = z
-  .object({ prompt: z.string().describe('What POST /completion goes on with.') })
+  .object({ prompt: z.string().describe('Prompt for POST /completion.') })
   .meta({ id: 'LlamaCppRendered' });
 
 export function templateRoute(resident: Resident) {
@@ -16,8 +16,8 @@ export function templateRoute(resident: Resident) {
     method: 'POST',
     path: '/apply-template',
     operationId: 'llamaCppApplyTemplate',
-    summary: "A conversation as the text that the model's chat template makes of it",
-    description: 'Takes what POST /v1/chat/completions takes; nothing is generated.',
+    summary: "Render a conversation with the model's chat template",
+    description: 'Accepts the body of POST /v1/chat/completions; nothing is generated.',
     body: chatRequest,
     looseBody: true,
     answers: {

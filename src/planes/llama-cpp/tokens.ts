@@ -6,14 +6,14 @@ import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { flag, requestBody, text, idList } from '../../wires/core/members.ts';
 
-/** What a request may encode or decode: nothing else runs meanwhile. */
+/** Limits of one request; encoding and decoding block the event loop. */
 const most = { characters: 1_000_000, tokens: 1_000_000 };
 
 const tokenizeRequest = requestBody('LlamaCppTokenizeRequest', {
   content: text.max(most.characters, `at most ${most.characters} characters; send it in parts`),
-  add_special: flag.nullish().describe('Put BOS and the like around it, as the model wants. Default false.'),
-  parse_special: flag.nullish().describe('Read special tokens written in it as tokens. Default true.'),
-  with_pieces: flag.nullish().describe('Tell what each token stands for. Default false.'),
+  add_special: flag.nullish().describe("Add the model's special tokens, such as BOS. Default false."),
+  parse_special: flag.nullish().describe('Parse special tokens in the text. Default true.'),
+  with_pieces: flag.nullish().describe('Return the text of each token. Default false.'),
 });
 
 const tokenized = z
@@ -25,7 +25,7 @@ const tokenized = z
           id: z.int(),
           piece: z
             .union([z.string(), z.array(z.int())])
-            .describe('Bytes, where they are not whole characters.'),
+            .describe('Bytes, where the token is not whole characters.'),
         }),
       ),
     ]),
@@ -46,7 +46,7 @@ export function tokenRoutes(resident: Resident) {
     method: 'POST',
     path: '/tokenize',
     operationId: 'llamaCppTokenize',
-    summary: 'The tokens of a text',
+    summary: 'Tokenize a text',
     body: tokenizeRequest,
     looseBody: true,
     answers: {
@@ -68,7 +68,7 @@ export function tokenRoutes(resident: Resident) {
     method: 'POST',
     path: '/detokenize',
     operationId: 'llamaCppDetokenize',
-    summary: 'The text of tokens',
+    summary: 'Detokenize token ids',
     body: detokenizeRequest,
     looseBody: true,
     answers: {

@@ -8,7 +8,7 @@ import type { AssistantBlock, Message, UserBlock } from '../../wires/messages/bl
 import { choiceOf, toolOf } from '../../wires/messages/conversation.ts';
 import type { CountRequest, MessageRequest } from '../../wires/messages/request-schema.ts';
 
-/** A request as a conversation; throws everything in which its parts contradict each other. */
+/** Converts a request to a conversation. @throws HttpError 400 with every contradiction between its parts */
 export function toChatInput(body: CountRequest & Partial<Pick<MessageRequest, 'max_tokens'>>): ChatInput {
   const violations: Violation[] = [];
   const turns = toTurns(body, violations);
@@ -45,10 +45,10 @@ function toTurns(
   const last = conversation.turns.at(-1);
   if (last?.role !== 'assistant') return { messages: conversation.turns };
   if (last.toolCalls) {
-    const why = 'ends in a tool_use block; the next message must be of the user and hold its tool_result';
+    const why = 'ends in a tool_use block; the next message must be a user message with its tool_result';
     violations.push({ path: `messages.${messages.length - 1}`, message: why });
   }
-  // There is nothing to go on with.
+  // An empty message cannot be continued.
   if (last.content === '') return { messages: conversation.turns.slice(0, -1) };
   return { messages: conversation.turns, continueLast: true };
 }
@@ -61,14 +61,14 @@ function addMessage(conversation: Conversation, { role, content }: Message): Vio
   return [];
 }
 
-/** Results come first, as templates want them, wherever they stand in the message. */
+/** Adds tool results first, as templates require, wherever they are in the message. */
 function addUser(conversation: Conversation, blocks: readonly UserBlock[]): Violation[] {
   const wrong: Violation[] = [];
   for (const [index, block] of blocks.entries()) {
     if (block.type !== 'tool_result') continue;
     const said = joined(block.content ?? '');
     if (conversation.result(block.tool_use_id, block.is_error ? `Error: ${said}` : said)) continue;
-    const message = 'no tool_use block with this id stands before';
+    const message = 'no earlier tool_use block has this id';
     wrong.push({ path: `content.${index}.tool_use_id`, message });
   }
   const said = blocks.filter((block) => block.type === 'text');
@@ -77,7 +77,7 @@ function addUser(conversation: Conversation, blocks: readonly UserBlock[]): Viol
 }
 
 function addAnswer(conversation: Conversation, blocks: readonly AssistantBlock[]): void {
-  // Pieces of one text, as the model wrote it.
+  // The blocks are pieces of one text.
   const content = blocks.map((block) => (block.type === 'text' ? block.text : '')).join('');
   for (const block of blocks) if (block.type === 'thinking') conversation.thought(block.thinking);
   conversation.assistant(content);

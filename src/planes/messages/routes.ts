@@ -25,10 +25,10 @@ const path = '/v1/messages';
 const refusal = (description: string) => ({ description, content: { 'application/json': messagesError } });
 const refusals = {
   404: refusal('No such model.'),
-  503: refusal('No resident model, or it is loading, or the GPU was lost.'),
+  503: refusal('No model is resident, the model is loading, or the GPU was lost.'),
 };
 
-/** Mounted before the plane of all of `/v1`, whose envelope is another one. */
+/** Must be mounted before the `/v1` plane, which has a different error envelope. */
 export function messagesPlane(resident: Resident): Plane {
   return {
     name: 'messages',
@@ -47,16 +47,16 @@ function createRoute(resident: Resident): Route {
     operationId: 'createMessage',
     summary: 'Answer a conversation of content blocks',
     description:
-      "Anthropic's messages, buffered or as server-sent events. Every `anthropic-version` is taken, also none. " +
-      'Unknown members are ignored, and so is `cache_control`: prompts always share what they begin with.',
+      "Anthropic's messages, buffered or as server-sent events. Any `anthropic-version` is accepted, or none. " +
+      'Unknown members and `cache_control` are ignored: common prompt prefixes are always shared.',
     body: messageRequest,
     completion: { wire: 'messages', operation: 'chat' },
     answers: {
       200: {
-        description: 'The answer; with `stream`, the events that add up to it.',
+        description: 'The answer; with `stream`, its events.',
         content: { 'application/json': messageObject, 'text/event-stream': messageEvent },
       },
-      429: refusal('The queue is full; `Retry-After` tells when to come back.'),
+      429: refusal('The queue is full; `Retry-After` says when to retry.'),
       ...refusals,
     },
     async handle({ body, signal, over, requestId, asHttpError, work }) {
@@ -71,11 +71,11 @@ function createRoute(resident: Resident): Route {
           randomSeed,
         ),
         stop: body.stop_sequences ?? [],
-        // Required on this wire, so most clients name a number that has nothing to do with this model.
+        // Required on this wire, so most clients send a number that is unrelated to this model.
         maxTokens: (prompt: number) =>
           answerLimit(prompt, model.contextLength, 'messages', undefined, Math.max(1, body.max_tokens)),
         promptOnly: body.max_tokens === 0,
-        // A stream begins with what the prompt took.
+        // A stream begins with the prompt's usage.
         ...(body.stream ? { progress: true } : {}),
       };
       const { prepared, events } = await startChat(ready, ask, signal, work).catch((error: unknown) => {
@@ -98,14 +98,14 @@ function refuseThread({ thread }: MessageRequest): void {
   throw new HttpError(400, noThreads, message, { param: 'thread' });
 }
 
-/** The member that the answer's grammar comes from, or what of it is at fault. */
+/** The request member that the grammar comes from, or the tool schema that cannot be enforced. */
 function grammarMember(body: MessageRequest): string {
   const defined = (body.tools ?? []).map(({ strict, input_schema: schema }) => ({ strict, schema }));
   const format = formatOf(body);
   return toolAtFault(defined, 'input_schema') ?? (format ? `${format.param}.schema` : 'tools');
 }
 
-/** The context ends the answers before the request's own limit does. */
+/** Marks answers that the context ended before the request's own limit. */
 async function* boundByContext(batches: AnswerBatches): AnswerBatches {
   for await (const batch of batches)
     yield batch.map((event) =>
@@ -120,9 +120,9 @@ function countRoute(resident: Resident): Route {
     method: 'POST',
     path: `${path}/count_tokens`,
     operationId: 'countMessageTokens',
-    summary: "Count a conversation's tokens",
+    summary: 'Count the tokens of a conversation',
     description:
-      'What the prompt of the same request to POST /v1/messages has. One longer than the context is refused.',
+      'Counts the prompt tokens of the same request to POST /v1/messages. A prompt longer than the context is refused.',
     body: countRequest,
     answers: {
       200: { description: 'The count.', content: { 'application/json': tokenCount } },

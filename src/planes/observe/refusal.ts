@@ -9,7 +9,7 @@ const statuses: Readonly<Record<ObserveErrorKind, number>> = {
   unavailable: 503,
 };
 
-/** Routes whose refusals by the observe plane become answers. */
+/** Converts the errors of the observe plane to HTTP errors in the given routes. */
 export const refusing = (routes: readonly Route[]): Route[] =>
   routes.map((route) => ({
     ...route,
@@ -22,7 +22,7 @@ export const refusing = (routes: readonly Route[]): Route[] =>
     },
   }));
 
-/** Anything that is no refusal of the plane passes through. */
+/** Returns any other error unchanged. */
 function observeProblem(error: unknown): unknown {
   if (!(error instanceof ObserveError)) return error;
   const { kind, code, message, violations } = error;

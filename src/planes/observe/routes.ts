@@ -14,20 +14,22 @@ const json = (description: string, schema: z.ZodType) => ({
 });
 const refusal = (description: string) => json(description, hostError);
 const refusals = {
-  400: refusal('All that is wrong with the query, by its path.'),
-  422: refusal('It takes too long or gives too much; the message says how to narrow it.'),
-  503: refusal('The database cannot be read, or many queries wait; `Retry-After` tells when to ask again.'),
+  400: refusal('The violations of the query, by path.'),
+  422: refusal('The query takes too long or returns too much; the message says how to narrow it.'),
+  503: refusal(
+    'The database cannot be read, or too many queries are waiting; `Retry-After` says when to retry.',
+  ),
 };
-/** A query is a page of JSON at the most. */
+/** Limit of the JSON body of a query. */
 const jsonLimitBytes = 256 * 1024;
 
-/** Looks at everything and changes nothing. The bearer on loopback too. */
+/** The read-only observe plane. It requires the bearer token on loopback too. */
 export function observePlane(observe: Pick<Observe, 'surfaces' | 'schema' | 'query' | 'ask'>): Plane {
   const surfaces = defineRoute({
     method: 'GET',
     path: '/observe/v1/surfaces',
     operationId: 'listSurfaces',
-    summary: 'What can be queried, and the named questions',
+    summary: 'List the surfaces and the named questions',
     answers: { 200: json('Surfaces and questions.', surfaceList) },
     handle: () => Response.json(observe.surfaces()),
   });
@@ -35,11 +37,11 @@ export function observePlane(observe: Pick<Observe, 'surfaces' | 'schema' | 'que
     method: 'GET',
     path: '/observe/v1/surfaces/{surface}/schema',
     operationId: 'getSurfaceSchema',
-    summary: 'The columns of a surface',
-    params: { surface: 'As GET /observe/v1/surfaces lists it.' },
+    summary: 'Get the columns of a surface',
+    params: { surface: 'A surface of GET /observe/v1/surfaces.' },
     answers: {
       200: json('Columns with types, units, provenance and operators.', surfaceSchema),
-      404: refusal('There is no such surface.'),
+      404: refusal('No surface has this name.'),
     },
     handle: ({ params }) => Response.json(observe.schema(params['surface'] ?? '')),
   });
@@ -48,20 +50,20 @@ export function observePlane(observe: Pick<Observe, 'surfaces' | 'schema' | 'que
     path: '/observe/v1/query',
     operationId: 'queryObserved',
     summary: 'Query a surface',
-    description: 'At most 1,000 rows and one second. Pages of a query follow one another by its `cursor`.',
-    // Checked by the observe plane itself, which knows the columns: all that is wrong at once.
+    description: 'Limited to 1,000 rows and one second. Use `cursor` to get the next page.',
+    // The observe plane validates the body itself, because it knows the columns.
     body: z.unknown().meta({ ...described(observeQuery), id: 'ObserveQuery' }),
     jsonLimitBytes,
-    answers: { 200: json('The rows, and what they cover.', observeEnvelope), ...refusals },
+    answers: { 200: json('The rows and their coverage.', observeEnvelope), ...refusals },
     handle: async ({ body, by }) => Response.json(await observe.query(body, by)),
   });
   const ask = defineRoute({
     method: 'POST',
     path: '/observe/v1/questions/{name}',
     operationId: 'askQuestion',
-    summary: 'A named question',
-    description: 'A query that is kept by name; the `parameters` are listed with it.',
-    params: { name: 'As GET /observe/v1/surfaces lists it.' },
+    summary: 'Ask a named question',
+    description: 'A predefined query; its `parameters` are listed with it.',
+    params: { name: 'A question of GET /observe/v1/surfaces.' },
     body: z.unknown().meta({
       id: 'AskedQuestion',
       type: 'object',
@@ -70,15 +72,15 @@ export function observePlane(observe: Pick<Observe, 'surfaces' | 'schema' | 'que
     bodyOptional: true,
     jsonLimitBytes,
     answers: {
-      200: json('The rows, and what they cover.', observeEnvelope),
-      404: refusal('There is no such question.'),
+      200: json('The rows and their coverage.', observeEnvelope),
+      404: refusal('No question has this name.'),
       ...refusals,
     },
     handle: async ({ params, body, by }) => Response.json(await observe.ask(params['name'] ?? '', body, by)),
   });
   return {
     name: 'observe',
-    summary: 'Queries over everything that the host did. Read-only; the bearer on loopback too.',
+    summary: 'Read-only queries over the activity of the host. Requires the bearer token, also on loopback.',
     prefixes: ['/observe'],
     envelope: hostEnvelope,
     errorSchema: hostError,

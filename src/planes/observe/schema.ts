@@ -7,7 +7,7 @@ const column = z.object({
   provenance: z
     .enum(['measured', 'claimed', 'derived'])
     .describe(
-      'Measured by this host, said by somebody else, or reckoned and written down by the host. Never mixed in a column.',
+      'Measured by this host, claimed by another party, or derived by the host. A column has a single provenance.',
     ),
 });
 
@@ -26,8 +26,10 @@ export const surfaceSchema = z
     contract: z.literal(1),
     surface: z.string(),
     description: z.string(),
-    time: z.string().describe('The column that coverage is about; rows are newest first by it.'),
-    key: z.array(z.string()).describe('What no two rows have in common.'),
+    time: z
+      .string()
+      .describe('The time column: coverage refers to it, and rows are sorted by it, newest first.'),
+    key: z.array(z.string()).describe('Columns that identify a row.'),
     columns: z.array(
       column.extend({
         nullable: z.boolean(),
@@ -44,11 +46,11 @@ export const observeEnvelope = z
   .object({
     contract: z.literal(1),
     surface: z.string(),
-    query: z.unknown().describe('As it was answered.'),
+    query: z.unknown().describe('The query as it was executed.'),
     as_of: z.iso.datetime(),
     columns: z.array(column),
     rows: z.array(z.array(z.unknown())).describe('Values in the order of `columns`.'),
-    truncated: z.boolean().describe('There are more rows: ask for them with `next` as the `cursor`.'),
+    truncated: z.boolean().describe('More rows exist; send `next` as the `cursor` to get them.'),
     next: z.string().optional(),
     coverage: z.object({
       from: z.string().nullable(),
@@ -58,7 +60,7 @@ export const observeEnvelope = z
         .object({ rows: z.int(), with_value: z.record(z.string(), z.int()) })
         .nullable()
         .describe(
-          'Rows that the query is about, and how many have a value in each measured or claimed column.',
+          'Number of rows that match the query, and how many of them have a value in each measured or claimed column.',
         ),
     }),
     redactions: z.array(z.object({ what: z.string(), reason: z.string(), count: z.int().optional() })),

@@ -13,11 +13,11 @@ import { Clock } from './clock.ts';
 import { defaultsOf, nameOf, useModel } from './model.ts';
 import { type Drawing, toDrawing } from './options.ts';
 
-/** What a route makes of a request. */
+/** How a route answers a request. */
 interface Answers {
-  /** Nothing is to be answered: the model is only loaded. */
+  /** The request has no input: the model is only loaded. */
   readonly asksNothing: boolean;
-  /** The member that holds the text. */
+  /** The request member with the text. */
   readonly param: 'prompt' | 'messages';
   readonly form: OllamaAbout['form'];
   readonly start: (ready: ReadyModel, drawing: Drawing, defaults: ModelDefaults) => Promise<Started>;
@@ -27,7 +27,7 @@ interface Started extends Pick<OllamaAbout, 'atEnd'> {
   readonly events: AnswerBatches;
 }
 
-/** The answer to a request of either route, in lines or in one body. */
+/** Answers a request of /api/chat or /api/generate, in lines or in one body. */
 export async function answer(
   { resident, store }: { readonly resident: Resident; readonly store: ModelStore },
   body: z.infer<z.ZodObject<typeof answerMembers>>,
@@ -51,7 +51,7 @@ export async function answer(
   return await respond(ollamaWire, answered, { stream: body.stream !== false, contentType, asHttpError });
 }
 
-/** Refuses to let a model think that does not know how. */
+/** Refuses `think` where the model does not support it. */
 function requireThinking(engine: Engine, asked: string, think: Thinking | null | undefined): void {
   if (!think || chatTraits(engine).reasoning) return;
   const message = `"${asked.slice(0, 200)}" does not support thinking; leave 'think' out`;

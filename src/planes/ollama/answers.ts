@@ -3,15 +3,15 @@ import { ollamaError } from '../../wires/ollama/error.ts';
 
 const content = { 'application/json': ollamaError };
 
-/** Refusals of every route that asks a model. */
+/** Error responses of every route that uses a model. */
 export const modelRefusals: Readonly<Record<number, AnswerSpec>> = {
   404: { description: 'No such model, or one that is stored but not resident.', content },
-  429: { description: 'The queue is full; `Retry-After` tells when to come back.', content },
+  429: { description: 'The queue is full; `Retry-After` says when to retry.', content },
   500: { description: 'The model cannot be loaded.', content },
-  503: { description: 'No resident model, or it is loading, or the GPU was lost.', content },
+  503: { description: 'No model is resident, the model is loading, or the GPU was lost.', content },
 };
 
-/** Refusals of routes about stored models. */
+/** Error responses of the routes for stored models. */
 export const storeRefusals: Readonly<Record<number, AnswerSpec>> = {
   404: { description: 'No such model.', content },
   409: { description: 'The model is resident, or the name is taken.', content },

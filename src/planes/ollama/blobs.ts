@@ -3,7 +3,7 @@ import { HttpError } from '../../http/error.ts';
 import { defineRoute } from '../../http/route.ts';
 import { ollamaError } from '../../wires/ollama/error.ts';
 
-/** No model is larger; the disk is asked, too. */
+/** Larger than any model; free disk space is checked separately. */
 const limitBytes = 2 ** 40;
 const params = { digest: '`sha256:` and 64 hex digits.' };
 const content = { 'application/json': ollamaError };
@@ -13,9 +13,12 @@ export function blobRoutes(store: ModelStore) {
     method: 'HEAD',
     path: '/api/blobs/{digest}',
     operationId: 'ollamaHasBlob',
-    summary: 'Is this upload there?',
+    summary: 'Check whether a file was uploaded',
     params,
-    answers: { 200: { description: 'It is.' }, 404: { description: 'It is not: send it.' } },
+    answers: {
+      200: { description: 'The file exists.' },
+      404: { description: 'The file does not exist; upload it.' },
+    },
     async handle({ params: { digest = '' } }) {
       return new Response(null, { status: (await store.hasBlob(digest)) ? 200 : 404 });
     },
@@ -25,13 +28,14 @@ export function blobRoutes(store: ModelStore) {
     path: '/api/blobs/{digest}',
     operationId: 'ollamaPutBlob',
     summary: 'Upload a file to create a model from',
-    description: 'The bytes of the file as the body. It is kept for a day, or until a model is made of it.',
+    description:
+      'The body is the content of the file. It is kept for a day, or until a model is created from it.',
     params,
     rawBody: { limitBytes },
     answers: {
-      201: { description: 'It is there; no body.' },
-      400: { description: 'The content is another one than the digest says.', content },
-      413: { description: 'It is too large.', content },
+      201: { description: 'The file was stored; no body.' },
+      400: { description: 'The content does not match the digest.', content },
+      413: { description: 'The file is too large.', content },
       507: { description: 'The disk is full.', content },
     },
     async handle({ params: { digest = '' }, bytes, signal }) {
@@ -42,7 +46,7 @@ export function blobRoutes(store: ModelStore) {
   return [has, put];
 }
 
-/** Nothing is kept of an upload that breaks off. */
+/** Fails when the upload is cut off, so that a partial file is discarded. */
 async function* untilGone(bytes: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   for await (const part of bytes) {
     signal.throwIfAborted();

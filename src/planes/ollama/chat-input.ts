@@ -7,7 +7,9 @@ import { refuseLarge, refuseTwins } from '../../wires/core/tool-checks.ts';
 import type { ChatRequest, OllamaMessage } from '../../wires/ollama/chat-schema.ts';
 import { toGrammar } from './options.ts';
 
-/** A conversation of this wire; a system text of the model comes first where the conversation has none. */
+/**
+ * Converts an Ollama conversation; the model's default system text comes first where the conversation has none.
+ */
 export function toChatInput(body: ChatRequest, { system }: ModelDefaults): ChatInput {
   const messages = body.messages ?? [];
   const tools = (body.tools ?? []).map(({ function: { name, description, parameters } }) => ({
@@ -30,7 +32,10 @@ export function toChatInput(body: ChatRequest, { system }: ModelDefaults): ChatI
   };
 }
 
-/** Calls of the past need ids; this wire may leave them out, and answers refer to them by name or by order. */
+/**
+ * Converts messages to turns. Past calls need ids, which this wire may omit; results then refer to calls by name or by
+ * order.
+ */
 function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
   let calls = 0;
   let open: PastCall[] = [];
@@ -61,6 +66,6 @@ function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
   });
 }
 
-/** The first call without an answer yet, of this name where there is one. */
+/** The first call without a result, with the given name where there is one. */
 const answered = (open: readonly PastCall[], name: string | null | undefined): PastCall | undefined =>
   name ? open.find((call) => call.name === name) : open[0];

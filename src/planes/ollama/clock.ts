@@ -2,13 +2,15 @@ import type { Timings } from '../../wires/core/answer.ts';
 
 const nanoseconds = (ms: number): number => Math.max(0, Math.round(ms * 1e6));
 
-/** The times of one answer, as Ollama writes them: RFC 3339 with nanoseconds, and durations in nanoseconds. */
+/**
+ * Formats the times of one answer for Ollama: timestamps in RFC 3339 with nanoseconds, durations in nanoseconds.
+ */
 export class Clock {
   readonly #start = performance.now();
   readonly #startedAt = Date.now();
   #loadMs = 0;
 
-  /** The model is there. */
+  /** Marks the end of loading the model. */
   loaded(): void {
     this.#loadMs = performance.now() - this.#start;
   }
@@ -28,7 +30,7 @@ export class Clock {
     };
   }
 
-  /** Of a whole answer. Nobody can divide by a duration of nothing. */
+  /** The durations of a complete answer; at least 1 ns, because clients divide by them. */
   durations(timings: Timings) {
     return {
       ...this.loading(),

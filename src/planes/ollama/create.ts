@@ -18,8 +18,8 @@ const digest = text.regex(/^sha256:[0-9a-f]{64}$/i, 'expected sha256: and 64 hex
 
 const createRequest = requestBody('OllamaCreateRequest', {
   ...modelMembers,
-  model: text.nullish().describe('The name of the new model.'),
-  from: text.nullish().describe('A stored model that the new one is made of.'),
+  model: text.nullish().describe('Name of the new model.'),
+  from: text.nullish().describe('Stored model to create the new one from.'),
   files: dictionary(
     {
       error: 'expected an object of file names to digests',
@@ -29,15 +29,20 @@ const createRequest = requestBody('OllamaCreateRequest', {
     digest,
   )
     .nullish()
-    .describe('Uploads that the new one is made of: a GGUF file, the parts of a split one, or a folder.'),
-  system: text.nullish().describe('What the system says where a request does not say it.'),
-  parameters: options.nullish().describe('Options of requests that do not name them.'),
+    .describe(
+      'Uploaded files to create the new model from: a GGUF file, the parts of a split one, or a folder.',
+    ),
+  system: text.nullish().describe('Default system message.'),
+  parameters: options.nullish().describe('Default options.'),
   template: refused("templates in Go's language are not rendered; the model's own is used", isOneOf('')),
-  license: z.unknown().optional().describe('Not kept.'),
-  messages: refused('stored conversations are not served; send them with each request', emptyList),
-  adapters: refused('adapters are not served; merge them into the model', emptyObject),
-  quantize: refused('send the file as it is to be; the host quantises on load with --quantize', isOneOf('')),
-  stream: flag.nullish().describe('Lines of JSON while it goes on. Default true.'),
+  license: z.unknown().optional().describe('Ignored.'),
+  messages: refused('stored conversations are not supported; send them with each request', emptyList),
+  adapters: refused('adapters are not supported; merge them into the model', emptyObject),
+  quantize: refused(
+    'send a quantized file, or start the host with --quantize to quantize on load',
+    isOneOf(''),
+  ),
+  stream: flag.nullish().describe('Send progress as lines of JSON. Default true.'),
 });
 type CreateRequest = z.infer<typeof createRequest>;
 
@@ -46,8 +51,9 @@ export function createRoute(resident: Resident, store: ModelStore) {
     method: 'POST',
     path: '/api/create',
     operationId: 'ollamaCreate',
-    summary: 'Make a model of uploads, or of another one with defaults of its own',
-    description: 'Files are sent with POST /api/blobs/{digest} before. A model of the same name is replaced.',
+    summary: 'Create a model from uploads, or from another model with new defaults',
+    description:
+      'Upload the files first with POST /api/blobs/{digest}. A model of the same name is replaced.',
     body: createRequest,
     looseBody: true,
     answers: {

@@ -11,7 +11,7 @@ import {
 } from '../../wires/ollama/embed-schema.ts';
 import { nameOf, useModel } from './model.ts';
 
-/** Without an input the model is only loaded. */
+/** Result for a request without input, which only loads the model. */
 const nothing = { vectors: [], promptTokens: 0 };
 
 export function embedRoutes(resident: Resident) {
@@ -19,7 +19,7 @@ export function embedRoutes(resident: Resident) {
     method: 'POST',
     path: '/api/embed',
     operationId: 'ollamaEmbed',
-    summary: 'Texts as vectors',
+    summary: 'Embed texts',
     body: embedRequest,
     looseBody: true,
     completion: { wire: 'ollama', operation: 'embeddings' },
@@ -47,8 +47,8 @@ export function embedRoutes(resident: Resident) {
     method: 'POST',
     path: '/api/embeddings',
     operationId: 'ollamaEmbeddings',
-    summary: 'A text as a vector',
-    description: 'The older form of POST /api/embed.',
+    summary: 'Embed a text',
+    description: 'Older form of POST /api/embed.',
     body: embeddingsRequest,
     looseBody: true,
     completion: { wire: 'ollama', operation: 'embeddings' },

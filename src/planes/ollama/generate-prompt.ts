@@ -9,7 +9,7 @@ import { fimPrompt } from '../turn/fim.ts';
 import type { GenerateRequest } from '../../wires/ollama/generate-schema.ts';
 import { toGrammar } from './options.ts';
 
-/** What a request wants continued, ready for the engine. */
+/** Prepares the prompt of a request for the engine. */
 export async function toPrepared(
   engine: Engine,
   body: GenerateRequest,
@@ -36,9 +36,9 @@ function refuseMixtures({ raw, suffix, context, system }: GenerateRequest): void
   const wrong: { path: string; message: string }[] = [];
   const later = context !== null && context !== undefined && context.length > 0;
   const refuse = (path: string, message: string) => wrong.push({ path, message });
-  if (suffix && later) refuse('context', 'does not go together with `suffix`; leave one of them out');
-  if (suffix && system) refuse('system', 'does not go together with `suffix`; leave one of them out');
-  if (raw && system) refuse('system', 'does not go together with `raw`: write it into the prompt');
+  if (suffix && later) refuse('context', 'cannot be combined with `suffix`; leave one of them out');
+  if (suffix && system) refuse('system', 'cannot be combined with `suffix`; leave one of them out');
+  if (raw && system) refuse('system', 'cannot be combined with `raw`; write it into the prompt');
   if (wrong.length > 0) throw invalidBody(wrong);
 }
 
@@ -47,7 +47,7 @@ const outputOf = ({ format }: GenerateRequest) => {
   return output ? { output } : {};
 };
 
-/** A text without a conversation around it. */
+/** A prompt without a chat template. */
 const plain = (body: GenerateRequest, prompt: readonly number[]): PreparedChat => ({
   prompt,
   text: body.prompt ?? '',
@@ -66,7 +66,7 @@ function fillIn(engine: Engine, body: GenerateRequest, suffix: string): Prepared
   return plain(body, fimPrompt(engine, { prefix: body.prompt ?? '', suffix }, answer));
 }
 
-/** Markup in it counts: who asks for `raw` writes the template's own. */
+/** Special tokens in the text are parsed, because clients of `raw` write the template's markup themselves. */
 async function rawText(engine: Engine, body: GenerateRequest): Promise<PreparedChat> {
   const { tokenizer, model } = engine;
   const text = body.prompt ?? '';
@@ -77,12 +77,12 @@ async function rawText(engine: Engine, body: GenerateRequest): Promise<PreparedC
   return plain(body, [...before, ...tokenizer.encode(text, { parseSpecial: true, addSpecial })]);
 }
 
-/** An answer and a question that stand for those of the past. */
+/** Placeholders for a past question and answer. */
 const past = { question: 'q', answer: 'a' };
 
 /**
- * The next turn of a conversation that is known by its tokens only. What the template writes between an answer and the
- * next turn is found by rendering a conversation with it, and one without.
+ * Prepares the next turn of a conversation that is only known by its tokens. What the template writes between an answer
+ * and the next turn is found by rendering a conversation with and without that turn.
  */
 async function goOn(engine: Engine, input: ChatInput, context: readonly number[]): Promise<PreparedChat> {
   const before = requireTokens(engine.tokenizer, context, 'context');

@@ -51,7 +51,7 @@ export function generateRoute(resident: Resident, store: ModelStore) {
   });
 }
 
-/** Notes the tokens of an answer on their way. */
+/** Collects the tokens of an answer while its events pass through. */
 async function* noting(
   events: AsyncGenerator<ChoiceEvent, void, undefined>,
   ids: number[],
@@ -62,6 +62,6 @@ async function* noting(
   }
 }
 
-/** The next turn brings the end of this one itself. */
+/** Removes the end token, because the next turn starts with it. */
 const withoutEnd = (ids: readonly number[], ends: ReadonlySet<number>): readonly number[] =>
   ends.has(ids.at(-1) ?? -1) ? ids.slice(0, -1) : ids;

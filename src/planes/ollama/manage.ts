@@ -15,7 +15,7 @@ const copyRequest = requestBody('OllamaCopyRequest', {
 
 const done = { 200: { description: 'Done; no body.' }, ...storeRefusals };
 
-/** Without a body, and with its length: clients of Ollama read none. */
+/** Ollama's clients expect an empty body. */
 const empty = (): Response => new Response(null, { status: 200 });
 
 export function manageRoutes(resident: Resident, store: ModelStore) {
@@ -24,7 +24,7 @@ export function manageRoutes(resident: Resident, store: ModelStore) {
     path: '/api/delete',
     operationId: 'ollamaDelete',
     summary: 'Delete a stored model',
-    description: 'Not the resident one, nor the embedded one.',
+    description: 'The resident and the embedded model cannot be deleted.',
     body: deleteRequest,
     looseBody: true,
     answers: done,
@@ -37,8 +37,8 @@ export function manageRoutes(resident: Resident, store: ModelStore) {
     method: 'POST',
     path: '/api/copy',
     operationId: 'ollamaCopy',
-    summary: 'Store a model under another name, too',
-    description: 'The files are linked where the disk can: a copy takes no room.',
+    summary: 'Copy a stored model to another name',
+    description: 'Files are linked where the file system supports it, so a copy takes no space.',
     body: copyRequest,
     looseBody: true,
     answers: done,

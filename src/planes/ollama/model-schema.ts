@@ -16,7 +16,9 @@ const row = {
   size: z.int().describe('Bytes.'),
   digest: z
     .string()
-    .describe('64 hex digits: of the weights where they were read, else of what files they are.'),
+    .describe(
+      '64 hex digits: the digest of the weights where they were read, else of the file names, sizes and times.',
+    ),
   details,
 };
 
@@ -29,8 +31,8 @@ export const psAnswer = z
     models: z.array(
       z.object({
         ...row,
-        expires_at: z.string().describe('Far away: the host keeps its model.'),
-        size_vram: z.int().describe('Bytes; the weights are all on the GPU.'),
+        expires_at: z.string().describe('Far in the future, because the host keeps its model.'),
+        size_vram: z.int().describe('Bytes; all weights are on the GPU.'),
         context_length: z.int(),
       }),
     ),
@@ -43,13 +45,13 @@ export type Capability = (typeof capabilities)[number];
 export const showAnswer = z
   .object({
     modelfile: z.string(),
-    parameters: z.string().describe('A default a line.'),
-    template: z.string().describe("The model's own, in Jinja."),
+    parameters: z.string().describe('One default per line.'),
+    template: z.string().describe("The model's own template, in Jinja."),
     system: z.string().optional(),
     details,
     model_info: z
       .record(z.string(), z.unknown())
-      .describe("The file's metadata; long lists only with `verbose`."),
+      .describe('Metadata of the file; long lists only with `verbose`.'),
     capabilities: z.array(z.enum(capabilities)),
     modified_at: z.string(),
   })
@@ -57,7 +59,7 @@ export const showAnswer = z
 
 export const versionAnswer = z
   .object({
-    version: z.string().describe('What clients compare with what they need.'),
+    version: z.string().describe('Ollama version that clients check for features.'),
     host_version: z.string(),
   })
   .meta({ id: 'OllamaVersion' });

@@ -12,7 +12,7 @@ export function nameOf({ model, name }: z.infer<z.ZodObject<typeof modelMembers>
   throw invalidBody([{ path: 'model', message: 'is required: name a model of GET /api/tags' }]);
 }
 
-/** The model that a request names, in its turn. */
+/** Leases the model that a request names. */
 export async function useModel(
   resident: Resident,
   asked: string,
@@ -28,14 +28,14 @@ export async function useModel(
   }
 }
 
-/** The stored model that a request names. */
+/** The stored model that a request names. @throws HttpError 404 */
 export async function requireStored(store: ModelStore, asked: string): Promise<StoredModel> {
   const found = await store.find(asked);
   if (found) return found;
   throw notFound(asked);
 }
 
-/** The same, or the resident model, which may lie elsewhere. */
+/** The stored model that a request names, or the resident model, which may be stored elsewhere. */
 export async function requireKnown(
   store: ModelStore,
   resident: Resident,
@@ -48,7 +48,7 @@ export async function requireKnown(
   return await requireStored(store, asked);
 }
 
-/** Clients look for the first words, which are Ollama's. */
+/** The beginning of the message is Ollama's, because clients match it. */
 function notFound(asked: string, resident?: string): HttpError {
   const next = hubName.test(asked) ? 'pull it first, with POST /api/pull' : 'GET /api/tags lists the models';
   const there = resident === undefined ? '' : `the resident model is '${resident}'; `;
@@ -58,7 +58,7 @@ function notFound(asked: string, resident?: string): HttpError {
 
 const residentDefaults = new WeakMap<ReadyModel, Promise<ModelDefaults>>();
 
-/** What the model was created with. */
+/** Request defaults that the model was created with. */
 export async function defaultsOf(
   store: ModelStore,
   asked: string,

@@ -7,13 +7,13 @@ import type { Format, Options } from '../../wires/ollama/options-schema.ts';
 
 const usual = { temperature: 0.8, top_k: 40, top_p: 0.9, min_p: 0, anySeed: -1 };
 
-/** How an answer is drawn. */
+/** Generation options of an answer. */
 export interface Drawing extends Pick<GenerateRequest, 'sampling' | 'stop' | 'ignoreEnd' | 'logprobs'> {
-  /** Tokens that the answer may have behind a prompt of so many. */
+  /** Returns the maximum tokens of the answer for a prompt length. */
   readonly maxTokens: (promptTokens: number) => number;
 }
 
-/** @param context tokens that a sequence may hold here */
+/** Converts the options of a request. @param context the host's context length in tokens */
 export function toDrawing(
   given: Options,
   context: number,

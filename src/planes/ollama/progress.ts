@@ -4,7 +4,7 @@ import { jsonLines, streamResponse } from '../../http/stream.ts';
 import { ollamaEnvelope } from '../../wires/ollama/error.ts';
 import { line } from '../../wires/ollama/writer.ts';
 
-/** A line of a long operation. */
+/** A progress line of a long operation. */
 export interface ProgressLine {
   readonly status: string;
   readonly digest?: string;
@@ -13,8 +13,8 @@ export interface ProgressLine {
 }
 
 /**
- * The lines of a download: only the latest state of each file and the latest notice, so that neither a slow reader nor a fast network makes
- * more of them than somebody reads.
+ * Yields the progress lines of a download: only the latest state of each file and the latest notice, so that the number
+ * of lines is bounded by the speed of the reader.
  */
 export async function* pullLines(
   pull: (listener: PullListener) => Promise<unknown>,
@@ -62,7 +62,10 @@ export async function* pullLines(
 /** `pulling 6a0746a1ec1a` */
 const nameOf = (digest: string): string => `pulling ${(digest.split(':').at(-1) ?? '').slice(0, 12)}`;
 
-/** Lines of JSON as a long operation goes on, or the last of them; what breaks in the middle is a last line with the error. */
+/**
+ * Answers with lines of JSON while a long operation runs, or with the last line only. A failure is written as a last
+ * line with the error.
+ */
 export async function answerProgress(
   lines: AsyncGenerator<ProgressLine, void, undefined>,
   stream: boolean | null | undefined,

@@ -13,9 +13,9 @@ const pullRequest = requestBody('OllamaPullRequest', {
   ...modelMembers,
   model: text
     .nullish()
-    .describe('`hf.co/OWNER/NAME`, with `:QUANTISATION` or `:FILE` for one of several files.'),
-  insecure: flag.nullish().describe('Without effect.'),
-  stream: flag.nullish().describe('Lines of JSON while it goes on. Default true.'),
+    .describe('`hf.co/OWNER/NAME`, with `:QUANTIZATION` or `:FILE` for one of several files.'),
+  insecure: flag.nullish().describe('No effect.'),
+  stream: flag.nullish().describe('Send progress as lines of JSON. Default true.'),
 });
 
 export function pullRoute(store: ModelStore) {
@@ -25,17 +25,19 @@ export function pullRoute(store: ModelStore) {
     operationId: 'ollamaPull',
     summary: 'Download a model',
     description:
-      'From a Hugging Face hub. A download that was cut goes on where it stopped, as long as somebody waits for it; ' +
-      'who asks for the same shares it.',
+      'Downloads from a Hugging Face hub. An interrupted download resumes where it stopped. It runs while a client waits for it; ' +
+      'concurrent requests for the same model share it.',
     body: pullRequest,
     looseBody: true,
     answers: {
       200: {
-        description:
-          'Progress, and `success` at the end; what fails on the way is a last line with the error.',
+        description: 'Progress, and `success` at the end; a failure is a last line with the error.',
         content: { 'application/x-ndjson': progressLine, 'application/json': progressLine },
       },
-      502: { description: 'The hub refuses or breaks off.', content: { 'application/json': ollamaError } },
+      502: {
+        description: 'The hub refused the request or the connection broke.',
+        content: { 'application/json': ollamaError },
+      },
       507: { description: 'The disk is full.', content: { 'application/json': ollamaError } },
     },
     async handle({ body, signal, asHttpError }) {
@@ -48,7 +50,7 @@ export function pullRoute(store: ModelStore) {
   });
 }
 
-/** There is no registry to look for news of other names; what is stored is there. */
+/** Models of Ollama's registry cannot be pulled; a stored name counts as up to date. */
 async function* stored(store: ModelStore, name: string): AsyncGenerator<ProgressLine, void, undefined> {
   if ((await store.find(name)) === undefined) throw noHub(name);
   yield { status: 'already stored' };
@@ -60,6 +62,6 @@ const noHub = (name: string): HttpError =>
     400,
     'unsupported_registry',
     `'${name.slice(0, 200)}' is not stored, and models of Ollama's own registry cannot be pulled: name a repository of a ` +
-      'Hugging Face hub as hf.co/OWNER/NAME, with :QUANTISATION for one of several files',
+      'Hugging Face hub as hf.co/OWNER/NAME, with :QUANTIZATION for one of several files',
     { param: 'model' },
   );

@@ -22,7 +22,7 @@ interface Facts {
 export function ollamaPlane({ resident, store, version }: Facts): Plane {
   return {
     name: 'ollama',
-    summary: "Ollama's wire: answers, embeddings, and the stored models.",
+    summary: "Ollama's wire: completions, embeddings and stored models.",
     prefixes: ['/api'],
     envelope: ollamaEnvelope,
     errorSchema: ollamaError,

@@ -4,27 +4,27 @@ import { ollamaError } from '../../wires/ollama/error.ts';
 import { runningText, statusAnswer, versionAnswer } from './model-schema.ts';
 
 /**
- * The version of Ollama whose wire this is. Clients compare it with what they need (structured output, tools) and refuse
- * servers below, so the host's own version would turn them away.
+ * The version of Ollama whose wire this is. Clients compare it with the version that a feature requires (structured
+ * output, tools), so the host's own version would disable features.
  */
 const wireVersion = '0.32.0';
 
-/** What clients look for to know that somebody is there. */
+/** Routes that clients use to detect the server. */
 export function serviceRoutes(version: string) {
   return [
     defineRoute({
       method: 'GET',
       path: '/',
       operationId: 'ollamaRunning',
-      summary: 'Is the host alive, in the words that clients of Ollama look for',
-      answers: { 200: { description: 'It is.', content: { 'text/plain': runningText } } },
+      summary: "Check that the host is alive, with the text that Ollama's clients expect",
+      answers: { 200: { description: 'The host is alive.', content: { 'text/plain': runningText } } },
       handle: () => new Response('Ollama is running'),
     }),
     defineRoute({
       method: 'GET',
       path: '/api/version',
       operationId: 'ollamaVersion',
-      summary: "The version of Ollama whose wire the host speaks, and the host's own",
+      summary: 'Get the compatible version of Ollama and the version of the host',
       answers: { 200: { description: 'The versions.', content: { 'application/json': versionAnswer } } },
       handle: () => Response.json({ version: wireVersion, host_version: version }),
     }),
@@ -32,8 +32,10 @@ export function serviceRoutes(version: string) {
       method: 'GET',
       path: '/api/status',
       operationId: 'ollamaStatus',
-      summary: 'Whether models of a cloud are served: never',
-      answers: { 200: { description: 'They are not.', content: { 'application/json': statusAnswer } } },
+      summary: 'Get the status of cloud models, which are never served',
+      answers: {
+        200: { description: 'Cloud models are disabled.', content: { 'application/json': statusAnswer } },
+      },
       handle: () => Response.json({ cloud: { disabled: true, source: 'none' } }),
     }),
     ...absent.map(({ path, operationId, summary, why }) =>
@@ -51,13 +53,13 @@ export function serviceRoutes(version: string) {
   ];
 }
 
-const account = 'This host has no accounts: it serves what is stored here.';
+const account = 'This host has no accounts; it serves locally stored models.';
 const absent = [
   {
     path: '/api/push',
     operationId: 'ollamaPush',
     summary: 'Publish a model: not served',
-    why: 'This host publishes no models; upload the file to a hub with its own tools.',
+    why: 'This host cannot publish models; upload the file with the tools of the hub.',
   },
   { path: '/api/me', operationId: 'ollamaMe', summary: 'The account: there is none', why: account },
   { path: '/api/signout', operationId: 'ollamaSignout', summary: 'The account: there is none', why: account },

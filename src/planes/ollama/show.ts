@@ -12,8 +12,8 @@ import { detailsOf } from './tags.ts';
 
 const showRequest = requestBody('OllamaShowRequest', {
   ...modelMembers,
-  verbose: flag.nullish().describe('With the long lists of the metadata, such as the vocabulary.'),
-  system: text.nullish().describe('Without effect.'),
+  verbose: flag.nullish().describe('Include long lists of the metadata, such as the vocabulary.'),
+  system: text.nullish().describe('No effect.'),
 });
 
 export function showRoute(resident: Resident, store: ModelStore) {
@@ -21,11 +21,14 @@ export function showRoute(resident: Resident, store: ModelStore) {
     method: 'POST',
     path: '/api/show',
     operationId: 'ollamaShow',
-    summary: 'What a model is',
+    summary: 'Get the details of a model',
     body: showRequest,
     looseBody: true,
     answers: {
-      200: { description: "What the model's file tells.", content: { 'application/json': showAnswer } },
+      200: {
+        description: 'Details from the file of the model.',
+        content: { 'application/json': showAnswer },
+      },
       ...storeRefusals,
     },
     async handle({ body }) {
@@ -54,7 +57,7 @@ const templateOf = ({ metadata }: ModelCard): string | undefined => {
   return typeof template === 'string' ? template : undefined;
 };
 
-/** `stop "<|im_end|>"`, a line for each value. */
+/** Writes parameters as lines such as `stop "<|im_end|>"`, one per value. */
 const parametersOf = (parameters: Readonly<Record<string, unknown>>): string[] =>
   Object.entries(parameters).flatMap(([name, value]) =>
     (Array.isArray(value) ? value : [value]).map((one) => `${name} ${JSON.stringify(one)}`),
@@ -69,7 +72,7 @@ function modelfileOf(name: string, system: string | undefined, parameters: reado
   ].join('\n');
 }
 
-/** Metadata as JSON has it; the template is told elsewhere. */
+/** The metadata as JSON, without the template, which has its own member. */
 function infoOf({ metadata, parameters }: ModelCard): Record<string, unknown> {
   const info: Record<string, unknown> = { 'general.parameter_count': parameters };
   for (const [key, value] of metadata) {
@@ -84,7 +87,7 @@ function plain(value: unknown): unknown {
   return ArrayBuffer.isView(value) ? Array.from(value as unknown as Iterable<number | bigint>, plain) : value;
 }
 
-/** Of the resident model as it is served; of others as far as the template's text tells. */
+/** The capabilities of a model. For a model that is not resident they are inferred from the template text. */
 function capabilitiesOf(card: ModelCard, { state }: Resident): Capability[] {
   if (card.kind === 'embed') return ['embedding'];
   const traits =

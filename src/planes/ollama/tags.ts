@@ -3,7 +3,7 @@ import type { ReadyModel, Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { type Details, psAnswer, tagsAnswer } from './model-schema.ts';
 
-/** The host keeps its model; clients take a date far away for never. */
+/** Expiry of a resident model, far in the future, because the host keeps its model. */
 const keptMs = 100 * 365 * 24 * 3600 * 1000;
 
 export function listRoutes(resident: Resident, store: ModelStore) {
@@ -11,9 +11,9 @@ export function listRoutes(resident: Resident, store: ModelStore) {
     method: 'GET',
     path: '/api/tags',
     operationId: 'ollamaTags',
-    summary: 'The stored models',
+    summary: 'List the stored models',
     description:
-      'The embedded model, the models of the data directory, and the resident one. Those that cannot be used are left out; `lathe models list` tells why.',
+      'The embedded model, the models of the data directory, and the resident one. Unusable models are omitted; `lathe models list` shows why.',
     answers: { 200: { description: 'The models.', content: { 'application/json': tagsAnswer } } },
     async handle() {
       const rows = await allRows(resident, store);
@@ -50,7 +50,7 @@ export function listRoutes(resident: Resident, store: ModelStore) {
   return [tags, ps];
 }
 
-/** What can be served, the resident model first, also where it is no stored one. */
+/** Lists the usable models, the resident one first, even where it is not stored. */
 async function allRows(resident: Resident, store: ModelStore): Promise<ModelRow[]> {
   const rows = (await store.list()).filter(({ problem }) => problem === undefined);
   const { state } = resident;
@@ -61,7 +61,7 @@ async function allRows(resident: Resident, store: ModelStore): Promise<ModelRow[
 
 function rowOf({ engine: { model }, location, loadedAt }: ReadyModel): ModelRow {
   return {
-    // It lies in no folder of ours: its slashes begin no tag.
+    // The model is not in the data directory, so slashes in its id do not separate a tag.
     name: `${model.id}:latest`,
     location,
     sizeBytes: model.sizeBytes,
@@ -75,13 +75,13 @@ function rowOf({ engine: { model }, location, loadedAt }: ReadyModel): ModelRow 
   };
 }
 
-/** 3670016 to `3.7M`. */
+/** Formats 3670016 as `3.7M`. */
 function parameterSize(count: number): string {
   if (count >= 1e9) return `${(count / 1e9).toFixed(1)}B`;
   return count >= 1e6 ? `${(count / 1e6).toFixed(1)}M` : `${(count / 1e3).toFixed(1)}K`;
 }
 
-/** With a tag, as clients look for it and send it back: the file's name where it lies in a folder. */
+/** Adds a tag, which clients expect: the file name where the model is in a folder. */
 function tagged(name: string): string {
   if (name.includes(':')) return name;
   const at = name.lastIndexOf('/');
@@ -96,7 +96,7 @@ const listed = (row: ModelRow, { state }: Resident) => {
     name,
     model: name,
     size: row.sizeBytes,
-    // The host knows it of what it loaded.
+    // The digest of the weights is known for the loaded model.
     digest: (loaded ?? row.digest).replace(/^sha256:/, ''),
     details: detailsOf(row),
   };

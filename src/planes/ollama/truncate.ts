@@ -4,9 +4,9 @@ import { HttpError } from '../../http/error.ts';
 import { prepare } from '../turn/chat.ts';
 
 /**
- * A conversation without its oldest turns where the context cannot hold them all. What the system says stays, and the
- * rest begins with a user's turn, as templates want it. Halving finds the fewest that must go, in a handful of tries.
- * @param maxTokens throws where a prompt of so many tokens leaves no room
+ * Drops the oldest turns of a conversation that exceeds the context. System messages stay, and the rest begins with a
+ * user turn, as templates require. Binary search finds the fewest turns to drop.
+ * @param maxTokens throws where a prompt of that length leaves no space for an answer
  */
 export async function withinContext(
   engine: Engine,

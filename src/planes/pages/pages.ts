@@ -5,9 +5,9 @@ import { HttpError } from '../../http/error.ts';
 import { consolePolicy, demoPolicy } from './policy.ts';
 import { signInPage, signInScript } from './sign-in.ts';
 
-/** The files of `dist/web`. */
+/** Access to the files of `dist/web`. */
 export interface PageFiles {
-  /** By path, as `/assets/console-a1b2.js`: what tells one version of each from another. */
+  /** Maps paths such as `/assets/console-a1b2.js` to a value that changes with the version of the file. */
   readonly list: () => ReadonlyMap<string, string>;
   readonly read: (path: string) => Promise<Uint8Array>;
 }
@@ -30,24 +30,26 @@ const types: Readonly<Record<string, string>> = {
 const typeOf = (path: string): string =>
   types[path.slice(path.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
 
-/** Browsers send cookies to every port of a name: hosts beside each other keep theirs apart. */
+/**
+ * Browsers send cookies to every port of a host name, so hosts on different ports need different cookie names.
+ */
 const cookieOf = ({ port }: URL): string => `lathe_pages_${port || 'default'}`;
 
-/** Of people that are signed in at a time; beyond it the first asks for the token again. */
+/** Limit of signed-in browsers; beyond it the oldest cookie is dropped. */
 const mostPasses = 256;
 
 /**
- * The console, the demo and the engine's module: files and nothing else, so no route of any plane. Where the listener
- * asks for the bearer, so do they: a navigation cannot bring one, so the door gives a cookie for it, which opens these files
- * alone and no route.
+ * Serves the files of the console, the demo and the engine's module, outside of the planes. Where the listener requires
+ * the bearer token, so do the files: a navigation cannot send one, so `/console/door` issues a cookie for it, which
+ * gives access to these files only and to no route.
  */
 export class Pages {
   readonly #files: PageFiles;
   #paths: ReadonlyMap<string, string>;
   readonly #held = new Map<string, Promise<Held>>();
   /**
-   * What the cookies stand for, by their hashes: the door's own question, asked again with each file, so that a cookie ends
-   * with the token that it was given for. Of this process: a host that was started again asks again.
+   * Authentication checks by cookie hash. The check of `/console/door` is repeated for each file, so a cookie becomes
+   * invalid with its token. Cookies are kept in memory: after a restart users sign in again.
    */
   readonly #passes = new Map<string, () => Promise<unknown>>();
 
@@ -57,8 +59,8 @@ export class Pages {
   }
 
   /**
-   * Undefined: it is no page's, the planes answer.
-   * @param enter refuses by throwing, as for every route of the listener
+   * Answers a request for a page; undefined where the planes should answer.
+   * @param authenticate refuses by throwing, as for every route of the listener
    */
   async answer(request: Request, enter: () => Promise<unknown>): Promise<Response | undefined> {
     const url = new URL(request.url);
@@ -70,7 +72,7 @@ export class Pages {
     const file = this.#fileOf(pathname, wantsPage, accepts.includes('*/*'));
     if (file === undefined) return undefined;
     try {
-      // A cookie stands for the bearer, and for no other credential that comes beside it.
+      // A cookie replaces the bearer token only, not an operator credential sent with it.
       const pass = request.headers.has('x-svc-operator') ? undefined : this.#passOf(request, url);
       await (pass ?? enter)();
     } catch (error) {
@@ -79,7 +81,7 @@ export class Pages {
       return page(signInPage(nonce), consolePolicy(nonce, signInScript), 401, error.headers);
     }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      // What else `/` takes, or does not, is for the planes to say.
+      // Other methods of `/` are handled by the planes.
       if (pathname === '/') return undefined;
       const message = `${request.method} does not apply to ${pathname.slice(0, 200)}; use GET or HEAD.`;
       throw new HttpError(405, 'method_not_allowed', message, { headers: { allow: 'GET, HEAD' } });
@@ -93,7 +95,7 @@ export class Pages {
     await enter();
     const from = request.headers.get('origin');
     if (from !== null && !isOwn(from, request.url))
-      throw new HttpError(403, 'foreign_page', 'A page of another origin opens nothing here.');
+      throw new HttpError(403, 'foreign_page', 'A page of another origin cannot sign in.');
     const pass = newSecret('session');
     const [first] = this.#passes.keys();
     if (first !== undefined && this.#passes.size >= mostPasses) this.#passes.delete(first);
@@ -105,7 +107,7 @@ export class Pages {
     });
   }
 
-  /** Any cookie of the name: other pages of a site may have set some before. */
+  /** Checks every cookie of the name, because other pages of a site may have set some. */
   #passOf({ headers }: Request, url: URL): (() => Promise<unknown>) | undefined {
     const begin = `${cookieOf(url)}=`;
     for (const part of (headers.get('cookie') ?? '').split(';')) {
@@ -118,7 +120,9 @@ export class Pages {
     return undefined;
   }
 
-  /** Files are of one build: where they were replaced while the host runs, whoever opens a page gets what is there now. */
+  /**
+   * The files belong to one build. Where they were replaced while the host runs, opening a page loads the new ones.
+   */
   #renew(): void {
     const before = this.#paths;
     this.#paths = this.#files.list();
@@ -126,7 +130,10 @@ export class Pages {
       if (this.#paths.get(path) !== before.get(path)) this.#held.delete(path);
   }
 
-  /** Of the views of the console there is one file; what stands at `/` depends on who asks: Ollama's clients do, too. */
+  /**
+   * All views of the console share one file. The answer at `/` depends on the client, because Ollama's clients request
+   * it too.
+   */
   #fileOf(path: string, wantsPage: boolean, takesAny: boolean): string | undefined {
     const known = (file: string) => (this.#paths.has(file) ? file : undefined);
     if (path === '/') return wantsPage ? known('/index.html') : undefined;
@@ -150,12 +157,12 @@ export class Pages {
     const type = typeOf(file);
     const zips = /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '') && type !== types['gguf'];
     const range = rangeOf(request.headers.get('range'), request.headers.get('if-range'), held);
-    // Other bytes, so another tag: nobody joins a part of one to a part of the other.
+    // The compressed bytes need a different tag, so that ranges of the two are not combined.
     const packed = zips && !range ? (held.zipped ??= gzipSync(bytes)) : undefined;
     const headers: Record<string, string> = {
       'content-type': type,
       etag: packed ? zippedTag(etag) : etag,
-      // The names of assets change with what they hold.
+      // The names of assets change with their content.
       'cache-control': file.startsWith('/assets/') ? 'private, max-age=31536000, immutable' : 'no-cache',
       'accept-ranges': 'bytes',
       vary: 'accept-encoding, cookie, authorization',
@@ -191,15 +198,15 @@ export class Pages {
     try {
       return await reading;
     } catch {
-      // It may be there again the next time.
+      // The file may be readable again on the next request.
       this.#held.delete(file);
-      const message = `${file} of the host's pages cannot be read; if they were built again meanwhile, load the page again.`;
+      const message = `${file} of the host's pages cannot be read; if they were rebuilt, reload the page.`;
       throw new HttpError(503, 'page_unreadable', message, { headers: { 'retry-after': '2' } });
     }
   }
 }
 
-/** Where TLS ends at a proxy, the host is asked by http and knows the port of https only if the proxy names it. */
+/** Behind a TLS proxy the host is called by http and knows the https port only if the proxy forwards it. */
 function isOwn(origin: string, url: string): boolean {
   const from = URL.parse(origin);
   const own = new URL(url);
@@ -209,7 +216,7 @@ function isOwn(origin: string, url: string): boolean {
 
 const zippedTag = (etag: string): string => `${etag.slice(0, -1)}-gzip"`;
 
-/** Of either form; proxies that pack what passes make tags weak. */
+/** Whether the client has the current version, compressed or not; compressing proxies make tags weak. */
 const isKnown = (asked: string | null, { etag }: Held): boolean =>
   (asked ?? '')
     .split(',')
@@ -249,7 +256,10 @@ const page = (
     },
   });
 
-/** Start and exclusive end of the one range that is asked for; several are answered by the whole, as the standard allows. */
+/**
+ * Start and exclusive end of a single requested range; multiple ranges are answered with the whole file, as the
+ * standard allows.
+ */
 function rangeOf(
   asked: string | null,
   ifRange: string | null,

@@ -1,4 +1,4 @@
-/** What a page may load and reach, as a Content-Security-Policy. */
+/** Builds a Content-Security-Policy. */
 const policy = (rules: Readonly<Record<string, string>>): string =>
   Object.entries({
     'default-src': "'none'",
@@ -13,7 +13,7 @@ const policy = (rules: Readonly<Record<string, string>>): string =>
     .map(([name, value]) => `${name} ${value}`)
     .join('; ');
 
-/** Scripts and styles of the host alone; what it says goes to the host alone. The editor's styles carry the nonce. */
+/** Allows only scripts, styles and connections of the host. The editor's styles carry the nonce. */
 export const consolePolicy = (nonce: string, script = ''): string =>
   policy({
     'script-src': `'self'${script}`,
@@ -21,7 +21,10 @@ export const consolePolicy = (nonce: string, script = ''): string =>
     'connect-src': "'self'",
   });
 
-/** The demo fetches models from wherever a person says, over TLS or from this machine; its worker goes by the policy of its own file. */
+/**
+ * The demo fetches models from any address the user enters, over TLS or from this machine; its worker uses the policy
+ * of its own file.
+ */
 export const demoPolicy: string = policy({
   'script-src': "'self' 'wasm-unsafe-eval'",
   'style-src': "'self'",

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 
 /**
- * Asks for the bearer token, shows it to the door, and goes on as the console, which takes the token over and keeps it
- * in memory. A navigation cannot bring it, and this page needs no file that only the bearer opens.
+ * Asks for the bearer token, sends it to `/console/door`, and then becomes the console, which keeps the token in
+ * memory. A navigation cannot send the token, so this page needs no protected file.
  */
 const script = `
 const form = document.querySelector('form');
@@ -15,11 +15,11 @@ form.addEventListener('submit', async (event) => {
     if (!/^[\\x21-\\x7e]+$/.test(token)) throw new Error('A token has no spaces and only ASCII.');
     const headers = { authorization: 'Bearer ' + token };
     const door = await fetch('/console/door', { method: 'POST', headers });
-    if (door.status === 401) throw new Error('This is not the token of this host.');
+    if (door.status === 401) throw new Error('The token is wrong.');
     if (!door.ok) throw new Error('The host answered ' + door.status + '.');
     const file = await fetch('/console', { headers: { accept: 'text/html' } });
     if (!file.ok)
-      throw new Error('The host asks again: this page needs a cookie of it, and the browser keeps none.');
+      throw new Error('The host did not receive its cookie. Allow cookies for this page.');
     if (location.pathname.startsWith('/demo')) return location.reload();
     const page = new DOMParser().parseFromString(await file.text(), 'text/html');
     Object.defineProperty(globalThis, Symbol.for('lathe.bearer'), { value: token, configurable: true });
@@ -44,7 +44,7 @@ input, button { font: inherit; padding: .5rem .7rem; width: 100%; box-sizing: bo
 
 const hash = createHash('sha256').update(script).digest('base64');
 
-/** For `script-src`. */
+/** Hash of the script, for `script-src`. */
 export const signInScript = ` 'sha256-${hash}'`;
 
 export const signInPage = (nonce: string): string => `<!doctype html>
@@ -61,7 +61,7 @@ export const signInPage = (nonce: string): string => `<!doctype html>
 <body>
 <main>
 <form>
-<h1>This host asks for its bearer token</h1>
+<h1>Sign in with the bearer token</h1>
 <p id="about">It is in the file <code>bearer.token</code> of the host's data directory. The page keeps it in memory until it is closed or loaded again.</p>
 <label for="token">Bearer token</label>
 <input id="token" name="token" type="password" autocomplete="off" spellcheck="false" required autofocus aria-describedby="about">

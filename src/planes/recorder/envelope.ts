@@ -4,7 +4,7 @@ import type { Envelope } from '../../http/error.ts';
 
 type Noun = RecorderEnvelope['noun'];
 
-/** What every answer of the plane is, refusals too. */
+/** Creates a response in the recorder's envelope. */
 export const answer = (
   noun: Noun,
   data: unknown,
@@ -19,7 +19,7 @@ const enveloped = (noun: Noun, data: unknown, warnings: readonly string[] = []):
   warnings,
 });
 
-/** By the path's first segment behind the prefix; what is under none of them is about racks. */
+/** The noun of a path: its first segment after the prefix; other paths count as `rack`. */
 const nounOf = (path: string): Noun => nouns[path.split('/')[3] ?? ''] ?? 'rack';
 const nouns: Readonly<Record<string, Noun | undefined>> = {
   racks: 'rack',
@@ -33,7 +33,7 @@ export const recorderRefusalEnvelope: Envelope = ({ code, message, violations },
   error: { code, message, ...(violations ? { violations } : {}) },
 });
 
-/** The schema of the envelope of a noun about some data. */
+/** Schema of the envelope for a noun and its data. */
 export const envelopeOf = <Data extends z.ZodType>(id: string, noun: Noun, data: Data) =>
   z
     .object({
@@ -41,7 +41,7 @@ export const envelopeOf = <Data extends z.ZodType>(id: string, noun: Noun, data:
       noun: z.literal(noun),
       data,
       as_of: z.iso.datetime(),
-      warnings: z.array(z.string()).describe('What deserves attention though nothing failed.'),
+      warnings: z.array(z.string()).describe('Issues that need attention although the request succeeded.'),
     })
     .meta({ id });
 

@@ -12,8 +12,10 @@ const grant = z.object({
   verbs: z.array(z.enum(['read', 'write'])).readonly(),
   to: z
     .string()
-    .describe("`bearer`: whoever has the host's own; `peer:NAME`: the peer that had this name then."),
-  includes_past: z.boolean().describe('Also what was recorded before it was granted may be read.'),
+    .describe(
+      "`bearer`: holders of the host's bearer token; `peer:NAME`: the peer of this name at the time of the grant.",
+    ),
+  includes_past: z.boolean().describe('Whether events recorded before the grant may be read.'),
   granted_at: time,
   granted_by: z.string(),
   expires_at: time,
@@ -23,7 +25,7 @@ const grant = z.object({
 const writeToken = z.object({
   id: z.string(),
   rack,
-  grant: z.string().describe('It counts as long as this grant does.'),
+  grant: z.string().describe('Valid as long as this grant is valid.'),
   label: z.string().nullable(),
   minted_at: time,
   expires_at: time,
@@ -33,7 +35,10 @@ const writeToken = z.object({
 export const grantsAnswer = envelopeOf(
   'RecorderGrants',
   'grant',
-  z.object({ grants: z.array(grant), tokens: z.array(writeToken).describe('Without their secrets.') }),
+  z.object({
+    grants: z.array(grant),
+    tokens: z.array(writeToken).describe('Tokens, without their secrets.'),
+  }),
 );
 
 const acts = [
@@ -57,7 +62,7 @@ const entry = z.object({
   by: z.string(),
   act: z.enum(acts),
   rack: rack.nullable(),
-  details: z.record(z.string(), z.unknown()).describe('Counts, and what was before and after.'),
+  details: z.record(z.string(), z.unknown()).describe('Counts, and the values before and after.'),
 }) satisfies z.ZodType<ReviewEntry>;
 
 export const reviewAnswer = envelopeOf(
@@ -65,6 +70,6 @@ export const reviewAnswer = envelopeOf(
   'review',
   z.object({
     entries: z.array(entry),
-    next: z.int().nullable().describe('The `after` of what follows; null where nothing does.'),
+    next: z.int().nullable().describe('Value of `after` for the next page; null on the last page.'),
   }),
 );

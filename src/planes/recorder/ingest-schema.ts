@@ -4,7 +4,7 @@ import { jsonObject } from '../../http/schema/json-object.ts';
 import { described } from '../../http/schema/list.ts';
 import { envelopeOf } from './envelope.ts';
 
-/** What one request may bring, in bytes but for the events. */
+/** Limits of one request, in bytes except for `events`. */
 export const ingestLimits = {
   body: 1024 * 1024,
   events: 256,
@@ -29,7 +29,7 @@ const attributes = jsonObject('expected an object').refine(
   { error: `at most ${ingestLimits.attributes} bytes as JSON` },
 );
 
-/** As it is stored: in UTC with milliseconds, so that times sort as texts. */
+/** Converts times to UTC with milliseconds, as stored, so that they sort as text. */
 const time = z.iso
   .datetime({ offset: true, error: missingOr('expected a time of RFC 3339, as 2030-01-31T12:00:00Z') })
   .transform((at) => new Date(at).toISOString());
@@ -37,20 +37,22 @@ const time = z.iso
 const event = z.object(
   {
     id: text(200).describe(
-      'Unique in its rack: what is sent again under it is counted and not stored again.',
+      'Unique in its rack: an event that is sent again is counted as a duplicate and not stored.',
     ),
     at: time,
-    kind: text(64).describe('`message`, `tool_call`, `completion`, or what the sender calls it.'),
-    subject: text(200).optional().describe('What it is about: the id of a session, a task, a run.'),
+    kind: text(64).describe('`message`, `tool_call`, `completion`, or a kind of the sender.'),
+    subject: text(200).optional().describe('Id of the session, task or run of the event.'),
     role: text(64).optional(),
     model: text(200).optional(),
-    content: content.optional().describe(`What was said: at most ${ingestLimits.content} bytes.`),
-    attributes: attributes.optional().describe('Circumstances: figures and names, never what was said.'),
+    content: content.optional().describe(`Text of the event, at most ${ingestLimits.content} bytes.`),
+    attributes: attributes
+      .optional()
+      .describe('Metadata such as numbers and names, without conversation content.'),
   },
   { error: 'expected an event, an object' },
 );
 
-/** Of a list that is too long the first ones are looked at too, so that all that is wrong is told at once. */
+/** Also checks the first events of a list that is too long, so that all violations are reported at once. */
 const events = z
   .array(z.unknown(), { error: 'expected a list of events' })
   .min(1, 'expected at least one event')
@@ -80,8 +82,8 @@ export const ingestAnswer = envelopeOf(
   'ingest',
   z.object({
     rack: z.enum(racks),
-    accepted: z.int().min(0).describe('New ones; they are on the disk.'),
-    duplicates: z.int().min(0).describe('That the rack had already.'),
-    redacted: z.int().min(0).describe('Matches that were taken out.'),
+    accepted: z.int().min(0).describe('New events; they are stored durably.'),
+    duplicates: z.int().min(0).describe('Events that the rack already had.'),
+    redacted: z.int().min(0).describe('Matches that were redacted.'),
   }),
 );

@@ -8,7 +8,7 @@ const time = z.iso.datetime();
 const count = z.int().min(0);
 const content = z
   .enum(['none', 'metadata', 'full'], { error: "expected 'none', 'metadata' or 'full'" })
-  .describe('What is kept of texts: nothing, their sizes and circumstances, or the texts.');
+  .describe('What is stored of texts: nothing, their metadata, or the full text.');
 const rackId = z.enum(racks);
 
 const rack = z.object({
@@ -16,8 +16,12 @@ const rack = z.object({
   armed: z.boolean(),
   policy: z.object({
     content,
-    retention: z.object({ days: count, bytes: count, events: count }).describe('The oldest events go first.'),
-    redact: z.array(z.string()).describe('RE2; `@credentials` and `@emails` stand for sets of our own.'),
+    retention: z
+      .object({ days: count, bytes: count, events: count })
+      .describe('Limits; the oldest events are removed first.'),
+    redact: z
+      .array(z.string())
+      .describe('Patterns in RE2 syntax; `@credentials` and `@emails` are built-in sets.'),
   }),
   changed_at: time.nullable(),
   changed_by: z.string().nullable(),
@@ -32,18 +36,18 @@ const tombstone = z.object({
   rack: rackId,
   at: time,
   by: z.string(),
-  events: count.describe('That were removed.'),
-  bytes: count.describe('That the history took on the disk.'),
+  events: count.describe('Number of removed events.'),
+  bytes: count.describe('Bytes of the history on disk.'),
   from: time.nullable(),
   to: time.nullable(),
-  verified: z.literal(true).describe('A read-back found nothing.'),
+  verified: z.literal(true).describe('Verified by reading back that nothing is left.'),
 }) satisfies z.ZodType<Tombstone>;
 
 export const rackAnswer = envelopeOf('RecorderRack', 'rack', rack);
 export const racksAnswer = envelopeOf('RecorderRacks', 'rack', z.array(rack));
 export const tombstoneAnswer = envelopeOf('RecorderTombstone', 'rack', tombstone);
 
-/** What is absent stays. Which bounds and patterns are good, the recorder says. */
+/** A partial change. The recorder validates bounds and patterns. */
 const bound = z.int({ error: 'expected a whole number' }).optional();
 export const rackChange = strict(
   {

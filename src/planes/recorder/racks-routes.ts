@@ -6,11 +6,11 @@ import { answer, json, refusal } from './envelope.ts';
 import { ownerOnly } from './owner-only.ts';
 import { rackAnswer, rackChange, racksAnswer, tombstoneAnswer } from './rack-schema.ts';
 
-const params = { id: `Of the rack: ${racks.join(', ')}.` };
-const unknown = refusal('There is no such rack.');
-const notOfPeers = refusal("A peer's token does not do here.");
+const params = { id: `Id of the rack: ${racks.join(', ')}.` };
+const unknown = refusal('No rack has this id.');
+const notOfPeers = refusal("Not available with a peer's token.");
 
-/** What is kept, how much of it and for how long. */
+/** Routes for racks: what they store, how much and for how long. */
 export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | 'change' | 'purge'>): Route[] {
   const rackAs = (rack: Rack) => answer('rack', rack, { warnings: warningsOf(rack) });
 
@@ -18,7 +18,7 @@ export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | '
     method: 'GET',
     path: '/recorder/v1/racks',
     operationId: 'listRacks',
-    summary: 'The racks: whether armed, by which policy, and what they hold',
+    summary: 'List the racks with their state, policy and size',
     answers: { 200: json('All racks.', racksAnswer) },
     async handle() {
       const all = await recorder.racks();
@@ -30,7 +30,7 @@ export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | '
     method: 'GET',
     path: '/recorder/v1/racks/{id}',
     operationId: 'getRack',
-    summary: 'A rack',
+    summary: 'Get a rack',
     params,
     answers: { 200: json('The rack.', rackAnswer), 404: unknown },
     handle: async ({ params: { id = '' } }) => rackAs(await recorder.rack(id)),
@@ -42,11 +42,11 @@ export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | '
     operationId: 'putRack',
     summary: 'Arm or disarm a rack, or set its policy',
     description:
-      'What is absent stays as it is. Disarming keeps the history; bounds that got tighter count at once.',
+      'Absent members stay unchanged. Disarming keeps the history; lower limits take effect at once.',
     params,
     before: ownerOnly,
     body: rackChange,
-    answers: { 200: json('The rack as it is now.', rackAnswer), 403: notOfPeers, 404: unknown },
+    answers: { 200: json('The updated rack.', rackAnswer), 403: notOfPeers, 404: unknown },
     handle: async ({ params: { id = '' }, body, by }) => rackAs(await recorder.change(id, body, by)),
   });
 
@@ -54,12 +54,12 @@ export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | '
     method: 'DELETE',
     path: '/recorder/v1/racks/{id}/history',
     operationId: 'purgeRack',
-    summary: "Remove all of a rack's history",
+    summary: 'Purge the history of a rack',
     description:
-      'It is gone from the data directory, and was looked for, when the answer comes. The rack stays armed or not.',
+      'The response is sent after the history was removed from the data directory and the removal was verified. The state of the rack does not change.',
     params,
     before: ownerOnly,
-    answers: { 200: json('What is left of it.', tombstoneAnswer), 403: notOfPeers, 404: unknown },
+    answers: { 200: json('The tombstone of the history.', tombstoneAnswer), 403: notOfPeers, 404: unknown },
     handle: async ({ params: { id = '' }, by }) => answer('rack', await recorder.purge(id, by)),
   });
 
@@ -69,6 +69,6 @@ export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | '
 function warningsOf({ id, armed, policy }: Rack): string[] {
   if (!armed || policy.content !== 'full' || policy.redact.includes('@credentials')) return [];
   return [
-    `the rack ${id} keeps whole texts without looking for credentials in them; '@credentials' among policy.redact does.`,
+    `the rack ${id} stores full texts without redacting credentials; add '@credentials' to policy.redact.`,
   ];
 }

@@ -13,7 +13,7 @@ const statuses: Readonly<Record<RecorderErrorKind, number>> = {
 };
 const retryAfter: Partial<Record<RecorderErrorKind, string>> = { too_many: '1', unavailable: '5' };
 
-/** Routes whose refusals by the recorder become answers. */
+/** Converts the errors of the recorder to HTTP errors in the given routes. */
 export const refusing = (routes: readonly Route[]): Route[] =>
   routes.map((route) => {
     const { before } = route;
@@ -32,11 +32,11 @@ export async function asRecorderProblems<Value>(work: () => Value | Promise<Valu
   }
 }
 
-/** Anything that is no refusal of the recorder passes through. */
+/** Returns any other error unchanged. */
 function recorderProblem(error: unknown): unknown {
   if (!(error instanceof RecorderError)) return error;
   const { kind, code } = error;
-  // `events[0].at` as bodies' own faults are named.
+  // `events[0].at` becomes `events.0.at`, as in violations of other bodies.
   const violations = error.violations.map(({ path, message }) => ({
     path: path.replaceAll(/\[(\d+)\]/g, '.$1'),
     message,

@@ -10,23 +10,31 @@ import { racksRoutes } from './racks-routes.ts';
 import { refusing } from './refusal.ts';
 
 const tokenHeader = 'x-svc-write-token';
-const rackQuery = { rack: `Only of this one: ${racks.join(', ')}.` };
-const unknownRack = refusal('There is no such rack.');
-const notOfPeers = refusal("A peer's token does not do here.");
+const rackQuery = { rack: `Only this rack: ${racks.join(', ')}.` };
+const unknownRack = refusal('No rack has this id.');
+const notOfPeers = refusal("Not available with a peer's token.");
 const listed = { least: 1, most: 1000, otherwise: 100 };
 const known = { least: 0, most: 999_999_999, otherwise: 0 };
 
-/** What may be kept of what the planes say, and what others send. What was kept is read at the observe plane. */
+/**
+ * The recorder plane: what conversation content may be stored, from the planes and from other senders. Stored content
+ * is read through the observe plane.
+ */
 export function recorderPlane(recorder: RecorderService): Plane {
   const grants = defineRoute({
     method: 'GET',
     path: '/recorder/v1/grants',
     operationId: 'listGrants',
-    summary: 'Who may read and write, newest first',
-    description: 'Grants and write tokens are made on the command line: `node dist/host.js recorder grant`.',
+    summary: 'List grants and write tokens, newest first',
+    description:
+      'Grants and write tokens are created on the command line: `node dist/host.js recorder grant`.',
     query: rackQuery,
     before: ownerOnly,
-    answers: { 200: json('Also those that are over.', grantsAnswer), 403: notOfPeers, 404: unknownRack },
+    answers: {
+      200: json('Grants and tokens, including expired ones.', grantsAnswer),
+      403: notOfPeers,
+      404: unknownRack,
+    },
     handle: async ({ query }) => answer('grant', await recorder.grants(query.get('rack') ?? undefined)),
   });
 
@@ -34,16 +42,16 @@ export function recorderPlane(recorder: RecorderService): Plane {
     method: 'GET',
     path: '/recorder/v1/review',
     operationId: 'reviewRecorder',
-    summary: 'Every access and every change of what is kept, oldest first',
+    summary: 'List every access and every change, oldest first',
     query: {
       ...rackQuery,
-      after: 'The `seq` of the last entry that is known.',
-      limit: 'At most so many: 1 to 1000, default 100.',
+      after: 'The `seq` of the last known entry.',
+      limit: 'Maximum number of entries: 1 to 1000, default 100.',
     },
     before: ownerOnly,
     answers: {
       200: json('The entries.', reviewAnswer),
-      400: refusal('A parameter is no such number.'),
+      400: refusal('A parameter is out of range or not a number.'),
       403: notOfPeers,
       404: unknownRack,
     },
@@ -60,20 +68,20 @@ export function recorderPlane(recorder: RecorderService): Plane {
     operationId: 'ingestEvents',
     summary: 'Add events to the rack of a write token',
     description:
-      'They are on the disk when the answer comes. Sending the same events again adds none: their ids count.',
-    headers: { [tokenHeader]: 'Names the rack, and may write to it.' },
+      'Events are stored durably before the response is sent. Events with known ids are not stored again.',
+    headers: { [tokenHeader]: 'Write token of the rack.' },
     body: ingestRequest,
     jsonLimitBytes: ingestLimits.body,
     answers: {
-      200: json('How many were new.', ingestAnswer),
-      401: refusal('The bearer or the write token is missing, wrong or over.'),
-      403: refusal("The write token is another's."),
-      409: refusal('The rack is disarmed, or its patterns take too long for these events.'),
-      429: refusal('More comes than can be stored; `Retry-After` tells when to send it again.'),
-      503: refusal('It cannot be stored now.'),
+      200: json('Counts of accepted and duplicate events.', ingestAnswer),
+      401: refusal('The bearer token or the write token is missing, wrong or expired.'),
+      403: refusal('The write token belongs to another caller.'),
+      409: refusal('The rack is disarmed, or redacting these events takes too long.'),
+      429: refusal('Too many events arrive; `Retry-After` says when to retry.'),
+      503: refusal('The events cannot be stored now.'),
     },
     async before({ headers, by }) {
-      // Refuses, and tells the review: nothing of the body is needed for it.
+      // Refuses and records the attempt in the review; the body is not needed for that.
       if (headers.get(tokenHeader) === null) await recorder.ingest(null, [], by);
     },
     handle: async ({ body, headers, by }) =>
@@ -82,7 +90,8 @@ export function recorderPlane(recorder: RecorderService): Plane {
 
   return {
     name: 'recorder',
-    summary: 'What may be kept of what is said: racks, grants, and who did what. The bearer on loopback too.',
+    summary:
+      'Recorder: what conversation content may be stored. Racks, grants and a review log. Requires the bearer token, also on loopback.',
     prefixes: ['/recorder'],
     envelope: recorderRefusalEnvelope,
     errorSchema: recorderRefusal,

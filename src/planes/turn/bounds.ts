@@ -1,20 +1,20 @@
 import { invalidBody } from '../../http/violations.ts';
 
-/** Answers of one request, and how many full contexts they may take together. */
+/** Limits of one request: number of answers, and total tokens as a multiple of the context length. */
 const most = { answers: 1024, contexts: 32 };
 
-/** How much a request asks for; where it asks for several answers, `member` says so. */
+/** The answers that a request asks for; `member` is the request member that sets their number. */
 export interface Asked {
   readonly answers: number;
   readonly member: 'n' | 'n_cmpl' | 'best_of' | 'prompt';
-  /** Tokens of each answer, where the request names a number. */
+  /** Requested tokens per answer, where the request sets them. */
   readonly tokens: number | null | undefined;
 }
 
 /**
- * Tokens that each answer of a request may have at most, so that no request takes the host for itself. A request that
- * asks for more by its own numbers is refused; one without a number gets less than it could have alone. One answer has
- * the context as its only bound, which whoever knows the prompt checks.
+ * Maximum tokens of each answer, so that one request cannot occupy the host. A request that explicitly asks for more is
+ * refused; a request without a token limit gets less per answer than a single answer would. A single answer is bounded
+ * by the context alone, which the caller checks against the prompt length.
  */
 export function answerShare({ answers, member, tokens }: Asked, context: number): number {
   if (answers > most.answers) {

@@ -12,13 +12,13 @@ import { toSharedTimings, toTimings } from './timings.ts';
 import { toUsage } from './usage.ts';
 import { Watcher } from './watched.ts';
 
-/** How a conversation is to be answered; `maxTokens` is decided when the prompt's length is known. */
+/** Options for answering a conversation; `maxTokens` is computed once the prompt's length is known. */
 export interface ChatAsk
   extends Omit<TextRequest, 'prompt' | 'maxTokens' | 'grammar' | 'visible' | 'promptLogprobs'> {
   readonly input: ChatInput;
-  /** Tokens that the answer may have. Throws where the context cannot hold them. */
+  /** Returns the token limit of the answer. @throws where prompt and answer exceed the context */
   readonly maxTokens: (promptTokens: number) => number;
-  /** The answers are made for their prompt's sake: nothing of them is told. */
+  /** Only the prompt is of interest: no answer events are produced. */
   readonly promptOnly?: boolean;
 }
 
@@ -28,8 +28,8 @@ export interface StartedChat {
 }
 
 /**
- * Renders and encodes a conversation and begins to answer it; refusals are `HttpError`s.
- * @param work of the request, where it is watched as a completion
+ * Renders and encodes a conversation and starts its answers; refusals are `HttpError`s.
+ * @param span of the request, where it is traced as a completion
  */
 export async function startChat(
   answering: Answering,
@@ -59,7 +59,7 @@ export const prepare = (engine: Engine, input: ChatInput): Promise<PreparedChat>
     throw toHttpError(error);
   });
 
-/** How the answers to a conversation are read. */
+/** Options for parsing the answers to a conversation. */
 export interface Reading {
   readonly prepared: PreparedChat;
   readonly tokenizer: Tokenizer;
@@ -74,7 +74,7 @@ interface ChoiceEnd extends Omit<Extract<ChoiceEvent, { type: 'end' }>, 'finishR
   readonly reasoningTokens: number;
 }
 
-/** What the answers of a conversation mean, as they are made. */
+/** Parses the generated text of the answers into events, as it arrives. */
 export async function* parsedAnswers(
   choices: AsyncGenerator<ChoiceEvent, void, undefined>,
   { prepared, tokenizer, answers = 1, promptOnly = false, work }: Reading,
@@ -103,7 +103,7 @@ export async function* parsedAnswers(
         const end = endOf(event, { prepared, parser, promptOnly });
         ends.push(end);
         watcher?.take(end);
-        // Counted before its last answer ends: a wire may have to say both at once.
+        // Usage precedes the last finish event, because a wire may have to write both in one object.
         if (ends.length === answers) batch.push(usageOf(ends, answers));
         batch.push(finishOf(end));
       }
@@ -144,7 +144,7 @@ function endOf(
       reasoningTokens: 0,
     };
   const isCall = end.finishReason === 'stop' && parser.called;
-  // One of our own stop texts is no news to the caller.
+  // A stop text added by the template is not reported to the caller.
   const isOwn = stopText !== undefined && prepared.stop.includes(stopText);
   return {
     ...end,

@@ -7,33 +7,33 @@ import { sideBySide } from './side-by-side.ts';
 import type { Timings } from '../../wires/core/answer.ts';
 import { Watch } from './timings.ts';
 
-/** Answers of one request that run at a time, where the engine has slots for so many. */
+/** Answers of one request that run at a time, where the engine has that many slots. */
 const mostAtOnce = 8;
 
-/** A text to go on with, and how. */
+/** A prompt to continue, with its options. */
 export interface TextRequest extends Omit<GenerateRequest, 'constraint' | 'signal'> {
-  /** Answers to the same prompt; the k-th draws with a seed of its own. Default 1. */
+  /** Number of answers to the prompt; each is sampled with its own seed. Default 1. */
   readonly n?: number;
   readonly grammar?: GrammarSource | undefined;
 }
 
-/** What runs text requests: the resident model and what compiles its grammars. */
+/** Resources for text requests: the resident engine and its grammar compiler. */
 export interface Answering {
   readonly engine: Engine;
   readonly grammars: Grammars | undefined;
 }
 
-/** The answers of the first request are counted first, then those of the second. */
+/** `choice` numbers the answers of the first request first, then those of the second. */
 export type ChoiceEvent = GenerationEvent & { readonly choice: number } & Measured;
 
 export interface Measured {
-  /** The prompt's tokens, and the answer so far, where the request asks for progress. */
+  /** Prompt tokens and timings of the answer so far, where the request asked for progress. */
   readonly measured?: { readonly promptTokens: number; readonly timings: Timings };
 }
 
 /**
- * Runs the answers of one request or several side by side; their events come as they are made, each with the index of
- * its answer. Refusals become `HttpError`s. Leaving the loop stops all of them.
+ * Runs the answers of a request concurrently. Events are yielded as they occur, each with the index of its answer.
+ * Refusals become `HttpError`s. Leaving the loop stops all answers.
  */
 export async function* generateChoices(
   answering: Answering,
@@ -43,7 +43,9 @@ export async function* generateChoices(
   yield* await startChoices(answering, [request], signal);
 }
 
-/** The same, with a grammar that cannot be compiled refused at once. */
+/**
+ * Like `generateChoices`, for several requests; a grammar that cannot be compiled is refused before the first event.
+ */
 export async function startChoices(
   answering: Answering,
   requests: readonly TextRequest[],
@@ -74,12 +76,12 @@ async function* measured(
   for await (const event of events) {
     if (event.type === 'prompt') watch.take(event);
     else if (event.type === 'text') watch.count(event.ids.length);
-    // Read later, it might know of further events.
+    // Computed now, because later it could include further events.
     yield { ...event, measured: { promptTokens, timings: watch.timings() } };
   }
 }
 
-/** No more than share a step: the others would only fill the queue. */
+/** At most the engine's slots: further answers would only fill the queue. */
 export const answersAtOnce = (engine: Engine): number =>
   Math.max(1, Math.min(mostAtOnce, engine.stats().slots));
 

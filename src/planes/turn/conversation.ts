@@ -10,16 +10,16 @@ type Turn =
   | Extract<ChatTurn, { role: 'tool' }>;
 
 /**
- * Turns of a wire that cuts them finer than templates do: what the assistant thought, said and called one after the
- * other is one turn, and so are system messages without a turn between them.
+ * Builds chat turns for a wire whose items are smaller than a template's turns: consecutive reasoning, text and calls
+ * of the assistant form one turn, and so do consecutive system messages.
  */
 export class Conversation {
   readonly #turns: Turn[] = [];
   readonly #joinUsers: boolean;
-  /** Call ids to the functions' names. */
+  /** Maps call ids to function names. */
   readonly #calls = new Map<string, string>();
 
-  /** @param options.joinUsers for a wire that takes consecutive messages of a user for one */
+  /** @param options.mergeUserMessages for a wire that treats consecutive user messages as one */
   constructor({ joinUsers = false }: { joinUsers?: boolean } = {}) {
     this.#joinUsers = joinUsers;
   }
@@ -60,7 +60,7 @@ export class Conversation {
     this.#calls.set(call.id, call.name);
   }
 
-  /** @returns false where no call with this id stands before */
+  /** @returns false where no earlier call has this id */
   result(callId: string, content: string): boolean {
     const name = this.#calls.get(callId);
     if (name === undefined) return false;

@@ -4,18 +4,18 @@ import { invalidBody } from '../../http/violations.ts';
 import { eachOf, type TextsOrIds } from '../../wires/core/members.ts';
 import { contextExceeded, type InputParam, noSuchToken, refuseOverlong } from './encode.ts';
 
-/** Characters that are encoded before others get their turn. */
+/** Characters that are encoded before yielding to the event loop. */
 const atOnce = 8192;
 const breath = () => new Promise((resolve) => setImmediate(resolve));
-/** Texts that a refusal names. */
+/** Most inputs that a refusal lists. */
 const mostNamed = 8;
 
-/** No token stands for more text than this, on the average: what lies behind that is not encoded where it is cut anyway. */
+/** Upper bound of the average characters per token: text beyond it is not encoded where inputs are truncated. */
 const charactersPerToken = 16;
 
 /**
- * Every input encoded and checked before the first one runs; all that is wrong at once.
- * @param truncate what is too long loses its end, but for the tokens that close every text
+ * Encodes and checks every input before the first one runs; reports all violations at once.
+ * @param truncate truncate inputs that are too long, keeping the tokens that end every text
  */
 export async function toInputs(
   engine: Pick<Engine, 'tokenizer' | 'model'>,
@@ -43,7 +43,7 @@ export async function toInputs(
       typeof one === 'string' ? tokenizer.encode(one, { addSpecial: true, parseSpecial: true }) : one;
     const stranger = ids.find((id) => id >= model.vocabSize);
     if (stranger !== undefined) wrong.push({ path, message: noSuchToken(stranger, model.vocabSize) });
-    if (ids.length === 0) wrong.push({ path, message: 'must hold a token at least' });
+    if (ids.length === 0) wrong.push({ path, message: 'must contain at least one token' });
     const isLong = ids.length > model.contextLength;
     if (isLong && !truncate) long.push({ path, count: ids.length });
     inputs.push(isLong ? cut(tokenizer, ids, model.contextLength) : ids);

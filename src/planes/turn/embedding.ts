@@ -7,16 +7,16 @@ import { toInputs } from './embedding-inputs.ts';
 import type { Visit } from './respond.ts';
 import { sayTexts } from './said.ts';
 
-/** Vectors that are written before others get their turn. */
+/** Vectors that are formatted before yielding to the event loop. */
 const atOnce = 32;
 const breath = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Elements that a request wants of each vector; absent is all. */
+/** Number of vector elements that a request asks for; absent means all. */
 type Dimensions = number | null | undefined;
 
 interface Wanted extends Pick<Visit, 'signal' | 'work'> {
   readonly dimensions?: Dimensions;
-  /** What is too long loses its end, rather than being refused. */
+  /** Truncate inputs that are too long instead of refusing them. */
   readonly truncate?: boolean;
 }
 
@@ -26,10 +26,10 @@ function requireDimensions({ embeddingDimensions: most = 0 }: ModelInfo, wanted:
   throw invalidBody([{ path: 'dimensions', message }]);
 }
 
-/** Numbers, or bytes in base64. */
+/** Numbers, or base64 of the bytes. */
 type Written = number[] | string;
 
-/** A vector for each input, as it is to be written; refusals are `HttpError`s. */
+/** Computes a vector for each input, in the output format; refusals are `HttpError`s. */
 export async function embed(
   engine: Engine,
   input: TextsOrIds,
@@ -53,7 +53,7 @@ export async function embed(
   }
 }
 
-/** Many vectors take long to write, in which others want to be served, too. */
+/** Formatting many vectors takes long, so it yields to other requests in between. */
 async function written(
   vectors: readonly Float32Array[],
   write: (vector: Float32Array) => Written,
@@ -66,6 +66,6 @@ async function written(
   return forms;
 }
 
-/** Nine digits tell 32-bit floats apart; the double that each stands for would be written with twice as many. */
+/** Nine digits identify a 32-bit float; writing the value as a double would take twice as many. */
 const inDecimals = (vector: Float32Array): number[] =>
   Array.from(vector, (value) => Number(value.toPrecision(9)));

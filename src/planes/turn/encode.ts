@@ -3,7 +3,7 @@ import type { Tokenizer } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
 import { invalidBody } from '../../http/violations.ts';
 
-/** Refuses a text that cannot fit before it is encoded as a whole; see `overlong`. */
+/** Refuses a text that is certainly too long before it is fully encoded; see `overlong`. */
 export async function refuseOverlong(
   tokenizer: Tokenizer,
   text: string,
@@ -16,7 +16,7 @@ export async function refuseOverlong(
   throw contextExceeded(limit, `${isInput(param) ? param : 'the prompt'} has about ${tokens}`, param);
 }
 
-/** Refuses ids that the model does not have. @returns the ids */
+/** Refuses token ids that the model does not have. @returns the ids */
 export function requireTokens<Ids extends readonly number[]>(
   { vocabSize }: Pick<Tokenizer, 'vocabSize'>,
   ids: Ids,
@@ -30,7 +30,7 @@ export function requireTokens<Ids extends readonly number[]>(
 export const noSuchToken = (id: number, vocabSize: number): string =>
   `no such token: ${id} (the model has ids 0 to ${vocabSize - 1})`;
 
-/** @param what the other number, as a part of the sentence */
+/** @param what describes the number of tokens that exceeds the limit, as part of the sentence */
 export function contextExceeded(limit: number, what: string, param: Param): HttpError {
   const message = isInput(param)
     ? `This model embeds texts of up to ${limit} tokens, but ${what}. Cut them into shorter pieces.`
@@ -38,15 +38,16 @@ export function contextExceeded(limit: number, what: string, param: Param): Http
   return new HttpError(400, 'context_length_exceeded', message, { param });
 }
 
-/** The member that holds the text: what goes on with an answer, or a text to embed. */
+/** The request member with the text: the prompt of an answer, or a text to embed. */
 type Param = 'messages' | 'prompt' | InputParam;
 export type InputParam = 'input' | `input.${number}`;
 const isInput = (param: Param): param is InputParam => param.startsWith('input');
 
 /**
- * Tokens that an answer may have. Throws `context_length_exceeded` when prompt and answer do not fit.
- * @param wanted what the request asks for
- * @param usual where it asks for nothing; cut to what is left
+ * Returns the maximum number of tokens of an answer. Throws `context_length_exceeded` where prompt and answer do not
+ * fit.
+ * @param requested the request's own limit
+ * @param defaultLimit used where the request sets none; reduced to the remaining context
  */
 export function answerLimit(
   promptTokens: number,

@@ -2,13 +2,16 @@ import type { Engine, FillInTheMiddle, Tokenizer } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
 import { contextExceeded } from './encode.ts';
 
-/** What stands around the gap. None of it is read as control tokens. */
+/** The text around the gap. Control tokens in it are encoded as plain text. */
 export interface FimParts {
   readonly prefix: string;
   readonly suffix: string;
-  /** How the missing part begins. */
+  /** The beginning of the missing part. */
   readonly middle?: string | readonly number[];
-  /** Other files, the most useful last. With a list, also an empty one, models that know repositories get one. */
+  /**
+   * Other files, the most relevant last. Where the list is present, even if empty, models with repository tokens get a
+   * repository prompt.
+   */
   readonly extra?: readonly FimFile[];
 }
 
@@ -17,17 +20,16 @@ export interface FimFile {
   readonly filename?: string | undefined;
 }
 
-/** No token stands for more text than this in code, on the average: what lies farther away is not encoded. */
+/** Upper bound of the average characters per token in code: text farther away is not encoded. */
 const charactersPerToken = 8;
-/** For an answer whose length nobody set. */
+/** Answer tokens where the request sets no limit. */
 const usualAnswer = 512;
 
 /**
- * The prompt that asks for what is missing between prefix and suffix: prefix, suffix, middle, as the models that know
- * it are trained. What does not fit the context is left out: of the prefix its beginning, of the suffix its end, of
- * the other files the first.
- * @param answer tokens to leave for the answer; the default is 512, at most a quarter of the context
- * @throws HttpError 501 where the model has no tokens for it, 400 where not even the frame fits
+ * Builds a fill-in-the-middle prompt in the trained order: prefix, suffix, middle. Text that does not fit the context
+ * is dropped: the beginning of the prefix, the end of the suffix, and the first of the other files.
+ * @param answer tokens to reserve for the answer; default 512, at most a quarter of the context
+ * @throws HttpError 501 where the model lacks the tokens, 400 where not even the frame fits
  */
 export function fimPrompt(engine: Engine, parts: FimParts, answer?: number): readonly number[] {
   const { tokenizer, model } = engine;
@@ -59,7 +61,7 @@ export function fimPrompt(engine: Engine, parts: FimParts, answer?: number): rea
   ];
 }
 
-/** The tokens for it, or a 501 that says what the model lacks. */
+/** The model's fill-in-the-middle tokens. @throws HttpError 501 where the model has none */
 export function requireFim({ tokenizer, model }: Engine): FillInTheMiddle {
   if (tokenizer.fim) return tokenizer.fim;
   throw new HttpError(
@@ -69,13 +71,16 @@ export function requireFim({ tokenizer, model }: Engine): FillInTheMiddle {
   );
 }
 
-/** BOS, where the model begins every text with it. */
+/** The BOS token, where the model begins every text with it. */
 function leadingIds(tokenizer: Tokenizer): readonly number[] {
   const [first] = tokenizer.encode('', { addSpecial: true });
   return first !== undefined && first === tokenizer.bosId ? [first] : [];
 }
 
-/** Three quarters of the room for the prefix and one for the suffix; what one does not need the other gets. */
+/**
+ * Allots three quarters of the tokens to the prefix and one quarter to the suffix; what one does not use goes to the
+ * other.
+ */
 function fitAround(prefix: readonly number[], suffix: readonly number[], room: number) {
   const share = Math.floor(room / 4);
   const suffixTakes = Math.min(suffix.length, Math.max(share, room - prefix.length));
@@ -97,13 +102,13 @@ const beginOf = (tokenizer: Tokenizer, text: string, most: number): number[] => 
   return tokenizer.encode(text.slice(0, isSecondHalf(text, to) ? to - 1 : to)).slice(0, most);
 };
 
-/** Is a cut before this UTF-16 unit one through a character? */
+/** Whether a cut before this UTF-16 unit splits a surrogate pair. */
 const isSecondHalf = (text: string, at: number): boolean =>
   at > 0 && at < text.length && (text.charCodeAt(at) & 0xfc00) === 0xdc00;
 
 /**
- * The other files before the text: as a repository where the model has tokens for that, else one after another with an
- * empty line between them. The names that clients do not give are llama.cpp's.
+ * Encodes the other files: as a repository where the model has tokens for it, else separated by empty lines.
+ * Placeholder names are those of llama.cpp.
  */
 function otherFiles(
   tokenizer: Tokenizer,

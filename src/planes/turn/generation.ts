@@ -3,9 +3,9 @@ import { unlessAborted } from '../../util/abort.ts';
 import { toHttpError } from '../resident.ts';
 
 /**
- * Runs one generation. Engine refusals become `HttpError`s; an aborted signal ends it at once with the signal's reason,
- * also when the device no longer answers. Leaving the loop stops the engine. The constraint is closed in any case: by
- * the engine, or here where the engine did not take the request.
+ * Runs one generation. Engine refusals become `HttpError`s. An aborted signal ends it at once with the signal's reason,
+ * even when the device no longer responds. Leaving the loop stops the engine. The constraint is always closed: by the
+ * engine, or here where the engine did not accept the request.
  */
 export async function* generate(
   engine: Engine,

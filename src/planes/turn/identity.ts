@@ -2,13 +2,16 @@ import { randomInt } from 'node:crypto';
 import type { ModelInfo } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
 
-/** Names the weights: the same seed gives the same text only on the same ones. */
+/** Identifies the weights: the same seed gives the same text only on the same weights. */
 export const fingerprintOf = ({ digest }: ModelInfo): string =>
   `fp_${digest.replace(/^sha256:/, '').slice(0, 10)}`;
 
 export const randomSeed = (): number => randomInt(2 ** 32);
 
-/** What a model is for is part of it: one that generates makes no embeddings, and the other way round. */
+/**
+ * Refuses a model of the wrong kind: a generating model computes no embeddings, and an embedding model generates no
+ * text.
+ */
 export function requireKind(
   model: Pick<ModelInfo, 'id' | 'kind'>,
   kind: ModelInfo['kind'],
@@ -29,10 +32,10 @@ export function requireKind(
   );
 }
 
-/** What begins the name of a repository on a hub. */
+/** Prefix of a repository name on a model hub. */
 export const hubName = /^(?:hf:|(?:https?:\/\/)?(?:hf\.co|huggingface\.co)\/)/i;
 
-/** @param list where the names are that a request may use */
+/** @param listRoute the route that lists the names that a request may use */
 export function modelNotFound(asked: string, resident: string | undefined, list?: string): HttpError {
   const there = resident === undefined ? 'no model is resident' : `the resident model is '${resident}'`;
   const next = hubName.test(asked)

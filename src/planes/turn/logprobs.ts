@@ -1,11 +1,11 @@
 import type { TokenLogprob as EngineLogprob, Tokenizer } from '../../engine/index.ts';
 import type { TextLogprobs, TokenLogprob } from '../../wires/core/answer.ts';
 
-/** JSON has no infinity; OpenAI's wire writes what is as good as impossible like this. */
+/** JSON has no infinity; OpenAI's wire writes this value for a negligible probability. */
 const leastLogprob = -9999;
 const finite = (logprob: number): number => Math.max(logprob, leastLogprob);
 
-/** Log probabilities with the texts of their tokens, and with their ids where a wire tells them. */
+/** Log probabilities with the texts of their tokens, and with their ids where the wire has them. */
 export function writeLogprobs(
   tokenizer: Tokenizer,
   entries: readonly EngineLogprob[],
@@ -24,14 +24,14 @@ function bytesOf(tokenizer: Tokenizer, id: number): Uint8Array {
   return tokenizer.tokenBytes(id);
 }
 
-/** Characters as OpenAI's wire counts them: code points. */
+/** Counts characters as OpenAI's wire does: in code points. */
 export function countOf(text: string): number {
   let count = 0;
   for (const _ of text) count++;
   return count;
 }
 
-/** Writes the tokens of one choice of the legacy wire, piece by piece. */
+/** Writes the log probabilities of one choice of the legacy completions wire, piece by piece. */
 export class TextLogprobWriter {
   readonly #tokenizer: Tokenizer;
   readonly #decoder;
@@ -42,7 +42,7 @@ export class TextLogprobWriter {
     this.#decoder = tokenizer.stream();
   }
 
-  /** @param shown whether the text of control tokens is part of the choice's text */
+  /** @param isVisible whether the text of a control token is part of the choice's text */
   write(
     ids: readonly number[],
     entries: readonly (EngineLogprob | null)[],
@@ -72,7 +72,7 @@ export class TextLogprobWriter {
 
   #top({ id, logprob, top }: EngineLogprob): Record<string, number> {
     const named = new Map<string, number>();
-    // Of two tokens with the same text the likelier one is told.
+    // Of two tokens with the same text, the more likely one is kept.
     for (const one of top.toReversed()) named.set(this.#name(one.id), finite(one.logprob));
     named.set(this.#name(id), finite(logprob));
     return Object.fromEntries(named);

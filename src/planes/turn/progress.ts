@@ -5,16 +5,16 @@ import { TokenTrail } from './trail.ts';
 
 type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 
-/** Content and reasoning carry the log probabilities of the tokens they were made of, where they were asked for. */
+/** Content and reasoning deltas carry the log probabilities of their tokens, where requested. */
 export type ParsedDelta = ChatDelta & { readonly logprobs?: readonly TokenLogprob[] };
 
-/** What one answer was parsed into so far. */
+/** Parses one answer incrementally and aligns its tokens with the parsed deltas. */
 export class Progress {
   readonly #parser;
   readonly #trail: TokenTrail;
-  /** The arguments of each call. */
+  /** Argument pieces of each call. */
   readonly #calls: string[][] = [];
-  /** Characters of each token that came, and whose text is still held back: a stop text might have begun with it. */
+  /** Text lengths of the tokens whose text is still held back because it may be the beginning of a stop text. */
   readonly #held: number[] = [];
   reasoningTokens = 0;
 
@@ -23,7 +23,10 @@ export class Progress {
     this.#trail = new TokenTrail(tokenizer, prepared.visible);
   }
 
-  /** Parsed token by token, also what was held back, so that what the parser hands out is at the end of the trail. */
+  /**
+   * Parses the text token by token, including text that was held back, so that each delta ends at the aligner's
+   * position.
+   */
   text({ text, ids, logprobs }: TextEvent): ParsedDelta[] {
     for (const [index, id] of ids.entries()) {
       const length = this.#trail.push(id, logprobs?.[index]);
@@ -31,7 +34,7 @@ export class Progress {
     }
     const deltas: ParsedDelta[] = [];
     for (let from = 0; from < text.length; ) {
-      // What no token is left for is taken as it is.
+      // Text without a remaining token is parsed as it is.
       const length = this.#held.shift() ?? text.length - from;
       const to = Math.min(from + length, text.length);
       if (from + length > to) this.#held.unshift(from + length - to);
@@ -41,7 +44,7 @@ export class Progress {
     return joined(deltas);
   }
 
-  /** Characters that the parser has not seen. */
+  /** Characters that the parser has not received yet. */
   get #ahead(): number {
     return this.#held.reduce((sum, length) => sum + length, 0);
   }
@@ -50,7 +53,9 @@ export class Progress {
     return this.#parsed(this.#parser.end());
   }
 
-  /** Calls were made, and each of them is whole: none was cut off by a stop text or given up by the model. */
+  /**
+   * Whether there are calls and each has complete arguments: none was cut off by a stop text or abandoned by the model.
+   */
   get called(): boolean {
     return this.#calls.length > 0 && this.#calls.every((pieces) => isJson(pieces.join('')));
   }
@@ -76,7 +81,7 @@ export class Progress {
   }
 }
 
-/** Neighbours of a kind as one: what came together is told together. */
+/** Merges adjacent deltas of the same kind into one. */
 function joined(deltas: readonly ParsedDelta[]): ParsedDelta[] {
   const all: ParsedDelta[] = [];
   for (const group of groups(deltas)) {

@@ -8,7 +8,7 @@ import type { AnswerAbout, AnsweredRequest, StreamWriter } from '../../wires/cor
 import { type AnswerBatches, collected } from '../../wires/core/backend.ts';
 import { fingerprintOf } from './identity.ts';
 
-/** What an answer of the resident model says of itself. */
+/** Metadata of an answer of the resident model. */
 export const aboutOf = (model: ModelInfo, request: AnsweredRequest): Answered['about'] => ({
   requestId: randomBytes(14).toString('hex'),
   model: model.id,
@@ -17,26 +17,26 @@ export const aboutOf = (model: ModelInfo, request: AnsweredRequest): Answered['a
   resident: { fingerprint: fingerprintOf(model) },
 });
 
-/** Who asks the resident model. */
+/** Context of a request to the resident model. */
 export interface Visit {
   readonly signal: AbortSignal;
-  /** Resolves when the answer is out to its last byte, or nobody reads it any more. */
+  /** Resolves when the last byte of the response was sent or the client stopped reading. */
   readonly over: Promise<void>;
   readonly work: Work<'completion'>;
 }
 
-/** The same, through a route. */
+/** Context of a request that came through a route. */
 export interface RouteVisit extends Visit {
   readonly asHttpError: (error: unknown) => HttpError;
 }
 
-/** An answer of the resident model as it comes, and what it says of itself. */
+/** An answer of the resident model as a stream of events, with its metadata. */
 export interface Answered<About = AnswerAbout & Required<Pick<AnswerAbout, 'resident'>>> {
   readonly events: AnswerBatches;
   readonly about: About;
 }
 
-/** How a wire writes answers. */
+/** Writers of a wire's answers. */
 interface AnswerWire<About> {
   readonly body: (events: readonly AnswerEvent[], about: About) => object;
   readonly writer: (about: About) => StreamWriter;
@@ -48,7 +48,7 @@ interface Manner extends Pick<RouteVisit, 'asHttpError'> {
   readonly contentType?: string;
 }
 
-/** An answer of the resident model in the words of a wire: in one body, or as a stream. */
+/** Writes an answer of the resident model in the format of a wire: as one body, or as a stream. */
 export async function respond<About>(
   wire: AnswerWire<About>,
   { events, about }: Answered<About>,

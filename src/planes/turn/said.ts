@@ -2,7 +2,7 @@ import type { ChatInput } from '../../chat/index.ts';
 import type { Timings, Tokenizer } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
 
-/** What any wire's answers are made of, as far as it is noted. */
+/** Answer events of any wire, as far as the transcript records them. */
 export type SaidEvent = { readonly choice?: number } & (
   | { readonly type: 'text' | 'reasoning'; readonly text: string }
   | { readonly type: 'tool_call'; readonly index: number; readonly name: string }
@@ -17,13 +17,13 @@ export interface AnswerEnd {
   readonly usage: {
     readonly prompt_tokens: number;
     readonly completion_tokens: number;
-    /** Undefined where the answer was ended before the engine told. */
+    /** Undefined where the answer ended before the engine reported it. */
     readonly cached_tokens: number | undefined;
   };
   readonly timings: Timings | undefined;
 }
 
-/** Tells what a request says, where somebody keeps it. */
+/** Records the messages of a request, where a sink keeps transcripts. */
 export function sayConversation(work: Work, { messages }: ChatInput): void {
   if (!work.said) return;
   for (const turn of messages) {
@@ -41,7 +41,7 @@ export function sayConversation(work: Work, { messages }: ChatInput): void {
 const argumentsOf = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value ?? {});
 
-/** The same of texts without a conversation around them. */
+/** Records texts that are not part of a conversation. */
 export function sayTexts(
   work: Work,
   tokenizer: Pick<Tokenizer, 'decode'>,
@@ -57,7 +57,9 @@ interface Answer {
   readonly calls: { readonly name: string; readonly pieces: string[] }[];
 }
 
-/** Collects what answers say; each is told when it is over, also where it was cut off. */
+/**
+ * Collects the contents of answers. Each answer is recorded when it ends, including answers that were cut off.
+ */
 export class AnswersSaid {
   readonly #work: Work;
   readonly #answers = new Map<number, Answer>();
@@ -91,7 +93,7 @@ export class AnswersSaid {
     }
   }
 
-  /** What has not come to its end will not. */
+  /** Records the answers that did not complete. */
   end(): void {
     for (const answer of this.#answers.values()) this.#say(answer);
     this.#answers.clear();

@@ -2,25 +2,25 @@ import type { Sampling } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
 import type { SamplingBody } from '../../wires/core/sampling-schema.ts';
 
-/** What a wire takes where a request says nothing. */
+/** Sampling defaults of a wire. */
 interface Usual {
   readonly temperature: number;
   readonly top_k: number;
   readonly top_p: number;
   readonly min_p: number;
-  /** A seed that is none. */
+  /** Seed value that means a random seed. */
   readonly anySeed?: number;
 }
 const openai: Usual = { temperature: 1, top_k: 0, top_p: 1, min_p: 0 };
 
-/** What steers the drawing of tokens, as all wires call it. */
+/** Sampling members common to all wires. */
 type Steering = Omit<SamplingBody, 'logit_bias' | 'stop'> & {
-  /** 0: nothing is penalised. */
+  /** 0 disables the penalties. */
   readonly repeat_last_n?: number | null | undefined;
 };
 
 /**
- * The sampling members of a request, but for biases.
+ * Converts the sampling members of a request, except for biases.
  * @param randomSeed called where the request has no seed
  */
 export function steered(body: Steering, usual: Usual, randomSeed: () => number): Omit<Sampling, 'logitBias'> {
@@ -37,7 +37,7 @@ export function steered(body: Steering, usual: Usual, randomSeed: () => number):
   };
 }
 
-/** The same with OpenAI's defaults and biases. */
+/** Converts sampling members with OpenAI's defaults, including biases. */
 export const toSampling = (body: SamplingBody, vocabSize: number, randomSeed: () => number): Sampling => ({
   ...steered(body, openai, randomSeed),
   logitBias: toLogitBias(body.logit_bias ?? {}, vocabSize),
@@ -56,6 +56,8 @@ function toLogitBias(bias: Readonly<Record<string, number>>, vocabSize: number):
   return new Map(entries);
 }
 
-/** An empty one, which some wires let pass, would end every answer at once. */
+/**
+ * Normalizes stop texts. Empty ones, which some wires accept, are dropped because they would end every answer at once.
+ */
 export const toStops = (stop: string | readonly string[] | null | undefined): readonly string[] =>
   (typeof stop === 'string' ? [stop] : (stop ?? [])).filter((text) => text !== '');

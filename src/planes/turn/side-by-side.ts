@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { HttpError } from '../../http/error.ts';
 
-/** Before the next try where the queue is full of what others asked. */
+/** Delay before the next attempt where the queue is full with other requests. */
 const retryMs = 50;
 
 type Events<Event> = AsyncGenerator<Event, void, undefined>;
@@ -18,9 +18,10 @@ type Turn<Event> = { readonly of: Running<Event> } & (
 );
 
 /**
- * Runs generations side by side and yields their events as they come, each with the index of its generation. A full
- * queue refuses the whole only as long as none was accepted; then the others wait for room. Leaving the loop stops all.
- * @param atOnce that run at a time; the others wait for their turn
+ * Runs generations concurrently and yields their events as they occur, each with the index of its generation. A full
+ * queue fails the whole call only until the first generation is accepted; afterwards the others wait for space. Leaving
+ * the loop stops all generations.
+ * @param maxConcurrent limit of generations that run at a time
  */
 export async function* sideBySide<Event extends object>(
   starts: readonly (() => Events<Event>)[],
@@ -58,7 +59,7 @@ export async function* sideBySide<Event extends object>(
         room = Math.min(atOnce, room + 1);
         continue;
       }
-      // Who was served goes to the end: all get their turn.
+      // Moves the generation to the end, so that all are served in turn.
       one.next = turnOf(one);
       running.push(one);
       yield { ...turn.result.value, choice: one.choice };

@@ -7,12 +7,13 @@ interface StrictTool {
   readonly schema?: Json | null | undefined;
 }
 
-/** Characters of a schema that are worth a second look. */
+/** Longer schemas are not checked. */
 const mostLooked = 2 ** 16;
 
 /**
- * The member with the schema that cannot be kept, of the strict tools; the others are kept as far as it goes.
- * @param member that a tool has its schema in
+ * Finds the path of the first strict tool whose schema cannot be enforced exactly. Schemas of other tools are enforced
+ * as far as possible.
+ * @param member the member of a tool that contains its schema
  */
 export function toolAtFault(tools: readonly StrictTool[], member: string): string | undefined {
   const index = tools.findIndex(({ strict, schema }) => strict && schema && !canBeKept(schema));

@@ -8,32 +8,32 @@ import { toSharedTimings, toTimings } from './timings.ts';
 import { toUsage } from './usage.ts';
 import { Watcher } from './watched.ts';
 
-/** A prompt, and the text that `echo` puts before its answers. */
+/** A prompt, and the text that `echo` prepends to its answers. */
 export interface TextJob {
   readonly request: TextRequest;
   readonly echo: string;
 }
 
-/** Answers to several prompts, and how they are told. */
+/** Options of answers to several prompts. */
 export interface TextForm {
   readonly jobs: readonly TextJob[];
-  /** Answers that are made to each prompt. */
+  /** Answers generated per prompt (`best_of`). */
   readonly made: number;
-  /** The likeliest of them, that are told. */
+  /** The most likely of them, which are returned (`n`). */
   readonly given: number;
   readonly tokenizer: Tokenizer;
-  /** Whether log probabilities are told. */
+  /** Whether log probabilities are returned. */
   readonly logprobs: boolean;
   readonly work?: Work<'completion'> | undefined;
 }
 
-/** One answer as the pieces that are told: the echo first, then text with the tokens it was made of. */
+/** Writes one answer piece by piece: the echo first, then text with its tokens. */
 class Telling {
   readonly #job: TextJob;
   readonly #form: TextForm;
   readonly #writer: TextLogprobWriter;
   #begun = false;
-  /** Characters of the text so far. */
+  /** Code points of the text so far. */
   #written = 0;
   #waiting: TextLogprobs = joinedLogprobs([]);
 
@@ -43,7 +43,7 @@ class Telling {
     this.#writer = new TextLogprobWriter(form.tokenizer);
   }
 
-  /** What an event adds to the answer; undefined where it adds nothing. */
+  /** Returns the text that an event adds to the answer; undefined where it adds nothing. */
   piece(event: ChoiceEvent): { text: string; textLogprobs?: TextLogprobs } | undefined {
     const given = event.type === 'text' ? event : undefined;
     const text = (this.#begun ? '' : this.#job.echo) + (given?.text ?? '');
@@ -58,7 +58,10 @@ class Telling {
     return { text, ...(logprobs.tokens.length > 0 ? { textLogprobs: logprobs } : {}) };
   }
 
-  /** Tokens whose text is held back wait with it; those of a stop text, which is no part of the answer, are left out. */
+  /**
+   * Withholds tokens whose text is still held back. Tokens of a stop text are dropped, because it is not part of the
+   * answer.
+   */
   #certain(all: TextLogprobs, event: ChoiceEvent): TextLogprobs {
     const first = all.text_offset.findIndex((offset) => offset >= this.#written);
     const whole = event.type === 'end' && event.stopText === undefined;
@@ -73,7 +76,7 @@ class Telling {
   #promptLogprobs(entries: readonly (TokenLogprob | null)[]): TextLogprobs {
     const { prompt } = this.#job.request;
     const { bosId } = this.#form.tokenizer;
-    // BOS is part of the echoed text only where it was written there.
+    // BOS is part of the echoed text only where the prompt text contains it.
     const hidden =
       prompt[0] === bosId &&
       bosId !== undefined &&
@@ -89,7 +92,10 @@ const part = (all: TextLogprobs, from: number, to?: number): TextLogprobs => ({
   text_offset: all.text_offset.slice(from, to),
 });
 
-/** The answers to texts, as they are made; where more are made than given, those when all are there. */
+/**
+ * Yields the events of text answers as they are generated. Where more answers are generated than returned, events
+ * follow when all are complete.
+ */
 export async function* textAnswers(
   choices: AsyncGenerator<ChoiceEvent, void, undefined>,
   form: TextForm,
@@ -138,14 +144,14 @@ export async function* textAnswers(
 
 type End = Extract<ChoiceEvent, { type: 'end' }>;
 
-/** What an answer was made of, until all of them are there. */
+/** Events and token probabilities of an answer, until all answers are complete. */
 interface Made {
   readonly events: AnswerEvent[];
   sum: number;
   tokens: number;
 }
 
-/** The likeliest of the answers made for each prompt. */
+/** Selects the most likely answers of each prompt. */
 class Best {
   readonly #form: TextForm;
   readonly #made: Made[] = [];
@@ -162,7 +168,7 @@ class Best {
     made.tokens += event.logprobs?.length ?? 0;
   }
 
-  /** Those that are given, in the prompts' order. */
+  /** The events of the selected answers, in the order of the prompts. */
   events(): AnswerEvent[] {
     const { jobs, made, given } = this.#form;
     return jobs.flatMap((_, prompt) =>
@@ -175,5 +181,5 @@ class Best {
   }
 }
 
-/** An answer without tokens is as sure as can be. */
+/** An answer without tokens ranks first. */
 const mean = ({ sum, tokens }: Made): number => (tokens === 0 ? 0 : sum / tokens);

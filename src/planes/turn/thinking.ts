@@ -1,7 +1,9 @@
 import type { Thinking } from '../../chat/index.ts';
 import type { Effort } from '../../wires/core/types.ts';
 
-/** The nearest of what templates know; absent is the template's own. */
+/**
+ * Maps a reasoning effort to the nearest setting that templates support; undefined selects the template's default.
+ */
 export function toThinking(effort: Effort | null | undefined): Thinking | undefined {
   switch (effort) {
     case null:

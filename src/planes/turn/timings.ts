@@ -6,14 +6,14 @@ interface Ended {
   readonly timings: EngineTimings;
 }
 
-/** As the engine measured them. */
+/** Timings of one answer, as measured by the engine. */
 export const toTimings = ({ usage, timings: { prefill_ms, decode_ms } }: Ended): Timings =>
   written(usage.cached_tokens, usage, prefill_ms, decode_ms);
 
 /**
- * Timings of all answers to one request: each prompt counts once, and because they are made side by side, the longest time is the
- * request's.
- * @param each answers to a prompt
+ * Timings of all answers to one request. Each prompt is counted once. The answers are generated concurrently, so the
+ * longest time is the request's.
+ * @param answersPerPrompt number of answers per prompt
  */
 export function toSharedTimings(
   ends: readonly (Ended & { readonly choice: number })[],
@@ -30,7 +30,7 @@ export function toSharedTimings(
   return written(sum(firsts, 'cached_tokens'), usage, longest('prefill_ms'), longest('decode_ms'));
 }
 
-/** Measures an answer while it is made; its request asks the engine for `progress`. */
+/** Measures an answer while it is generated; its request asks the engine for `progress`. */
 export class Watch {
   readonly #promptTokens: number;
   readonly #now: () => number;

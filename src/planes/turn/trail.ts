@@ -1,12 +1,12 @@
 import type { TokenLogprob, Tokenizer } from '../../engine/index.ts';
 
-/** Tokens of a text that its parser wrote anew, which may still be looked at for what follows it. */
+/** Limit of tokens that are kept when the parser rewrote their text; they may match the text that follows. */
 const mostLeft = 64;
 
 interface Step {
   readonly text: string;
   readonly logprob: TokenLogprob | undefined;
-  /** The rest of a token that the text before has already. */
+  /** The rest of a token that was already counted for the preceding text. */
   readonly spent?: true;
 }
 
@@ -16,8 +16,8 @@ export interface Taken {
 }
 
 /**
- * An answer's tokens on their way through a parser, so that each piece of text it hands out finds the tokens it was
- * made of. Those between the pieces are markup (`</think>`) and belong to none.
+ * Aligns an answer's tokens with the text that a parser returns, so that each piece of text gets the tokens it consists
+ * of. Tokens between the pieces are markup (`</think>`) and are counted for none.
  */
 export class TokenTrail {
   readonly #tokenizer: Tokenizer;
@@ -25,14 +25,14 @@ export class TokenTrail {
   readonly #decoder;
   #steps: Step[] = [];
 
-  /** @param visible control tokens whose text the parser sees */
+  /** @param visible control tokens whose text the parser receives */
   constructor(tokenizer: Tokenizer, visible: ReadonlySet<number>) {
     this.#tokenizer = tokenizer;
     this.#visible = visible;
     this.#decoder = tokenizer.stream();
   }
 
-  /** @returns the characters that became certain with it; a control token that is not seen has none */
+  /** @returns the number of characters that the token completed; 0 for a control token that is not visible */
   push(id: number, logprob: TokenLogprob | undefined): number {
     const text = this.#textOf(id);
     if (text !== undefined) this.#steps.push({ text, logprob });
@@ -40,14 +40,14 @@ export class TokenTrail {
   }
 
   /**
-   * The tokens of a piece of text that the parser handed out as soon as it could; what stands before it is left
-   * behind.
-   * @param ahead characters at the end that the parser has not seen
+   * Returns the tokens of a piece of text that the parser returned as early as it could; tokens before the piece are
+   * dropped.
+   * @param unparsedLength characters at the end that the parser has not received
    */
   take(text: string, ahead = 0): Taken {
     const all = this.#text(ahead);
     const start = placeOf(text, all);
-    // A parser that changed the text: then the tokens are what there is.
+    // The parser changed the text, so all remaining tokens are returned.
     const [from, to] = start === -1 ? [0, all.length + 1] : [start, start + text.length];
     const logprobs: TokenLogprob[] = [];
     let at = 0;
@@ -59,7 +59,7 @@ export class TokenTrail {
       const end = at + step.text.length;
       used += 1;
       rest = step.text.slice(to - at);
-      // One without a text of its own holds the first bytes of a character.
+      // A token without text contains the first bytes of a character.
       if (!step.spent && (end > from || (end === at && at >= from))) {
         tokens += 1;
         if (step.logprob) logprobs.push(step.logprob);
@@ -71,7 +71,7 @@ export class TokenTrail {
     return { tokens, logprobs };
   }
 
-  /** Leaves a text behind whose tokens nobody asks for, where it was written as it stands. */
+  /** Skips a text whose tokens are not needed, where the parser returned it unchanged. */
   pass(text: string, ahead = 0): void {
     if (this.#text(ahead).includes(text)) this.take(text, ahead);
     else this.#steps = this.#steps.slice(-mostLeft);
@@ -88,11 +88,14 @@ export class TokenTrail {
   }
 }
 
-/** Where a piece begins. Behind markup it is the last of its kind, with its like before it: markup may hold the same text. */
+/**
+ * Finds the start of a piece. After markup it is the last occurrence, extended backwards over adjacent repetitions,
+ * because the markup may contain the same text.
+ */
 function placeOf(piece: string, all: string): number {
   if (all.startsWith(piece)) return 0;
   let start = all.lastIndexOf(piece);
-  // `<<`: the parser hands out the first one, as the second one may begin a call.
+  // In `<<`, the parser returns the first character, because the second may begin a call.
   while (start >= piece.length && all.startsWith(piece, start - piece.length)) start -= piece.length;
   return start;
 }

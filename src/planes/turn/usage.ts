@@ -1,15 +1,18 @@
 import type { Usage as EngineUsage } from '../../engine/index.ts';
 import type { Usage } from '../../wires/core/types.ts';
 
-/** What an answer took. */
+/** Token usage of an answer. */
 export interface AnswerUsage {
   readonly choice: number;
   readonly usage: EngineUsage;
-  /** A part of the answer's tokens; undefined where the text was no conversation. */
+  /** Included in the answer's tokens; undefined where the text is not a conversation. */
   readonly reasoningTokens?: number;
 }
 
-/** Tokens of all answers to a request. @param each answers to a prompt, which is counted with its first one alone */
+/**
+ * Token usage of all answers to a request.
+ * @param answersPerPrompt number of answers per prompt; the prompt is counted with the first one only
+ */
 export function toUsage(ends: readonly AnswerUsage[], each = 1): Usage {
   const sum = (of: readonly AnswerUsage[], member: keyof EngineUsage) =>
     of.reduce((total, end) => total + end.usage[member], 0);

@@ -5,8 +5,8 @@ import { type AnswerEnd, AnswersSaid, type SaidEvent } from './said.ts';
 type End = AnswerEnd & { readonly choice?: number };
 
 /**
- * Notes on a request's work what becomes known of its answers. What they took is only told when all came to their end: a
- * part of a sum would pass for the whole.
+ * Records the transcript and the usage of a request's answers on its span. Usage is recorded only when all answers
+ * completed, because a partial sum would be mistaken for the total.
  */
 export class Watcher {
   readonly #work: Work<'completion'>;
@@ -27,22 +27,22 @@ export class Watcher {
     } else if (this.#ends.push(event) === this.#answers.all) note(this.#work, this.#ends, this.#answers.each);
   }
 
-  /** No more comes. */
+  /** Ends the recording; no more events follow. */
   end(): void {
     this.#said?.end();
   }
 }
 
-/** Answers in all, and to each prompt, which is counted once. */
+/** Number of answers in total and per prompt; each prompt is counted once. */
 interface AnswerCounts {
   readonly all: number;
   readonly each: number;
 }
 
-/** @param each answers to a prompt */
+/** @param answersPerPrompt number of answers per prompt */
 function note(work: Work<'completion'>, ends: readonly End[], each: number): void {
   const firsts = ends.filter(({ choice = 0 }) => choice % each === 0);
-  // They are made side by side: the longest time is the request's.
+  // The answers are generated concurrently: the longest time is the request's.
   const longest = (time: keyof Timings) => most(ends.map(({ timings }) => timings?.[time]));
   const known: { [Fact in keyof CompletionFacts]?: CompletionFacts[Fact] | undefined } = {
     answers: ends.length,
@@ -58,7 +58,7 @@ function note(work: Work<'completion'>, ends: readonly End[], each: number): voi
     work.facts,
     Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined)),
   );
-  // What a client does behind the last piece, as leaving at once, is no abandoning.
+  // Disconnecting after the last piece does not count as abandoning the request.
   if (work.facts.stream) work.end({ outcome: 'ok', status: 200 });
 }
 

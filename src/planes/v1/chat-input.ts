@@ -9,7 +9,7 @@ import { toThinking } from '../turn/thinking.ts';
 import { toolViolations } from '../../wires/chat/tools-schema.ts';
 import { toTools } from './tools.ts';
 
-/** What is wrong between the members of a body whose members are right. */
+/** Returns the violations between the members of an otherwise valid body. */
 export function chatViolations(body: ChatRequest): Violation[] {
   const wrong = [...toolViolations(body), ...outputViolations(body)];
   if (typeof body.top_logprobs === 'number' && body.top_logprobs > 0 && !body.logprobs) {
@@ -18,10 +18,13 @@ export function chatViolations(body: ChatRequest): Violation[] {
   const member = continueMember(body);
   if (member === undefined) return wrong;
   if (body.continue_final_message && body.add_generation_prompt) {
-    wrong.push({ path: member, message: 'an answer that goes on with a message has no turn of its own' });
+    wrong.push({ path: member, message: 'cannot be combined with `add_generation_prompt: true`' });
   }
   if (body.messages.at(-1)?.role !== 'assistant') {
-    wrong.push({ path: member, message: "the last message must be the assistant's to go on with it" });
+    wrong.push({
+      path: member,
+      message: "the last message must be the assistant's, so that it can be continued",
+    });
   }
   return wrong;
 }
@@ -44,11 +47,13 @@ export function toChatInput(body: ChatRequest): ChatInput {
   };
 }
 
-/** OpenAI's messages as turns: a system role instead of developer, text instead of parts, arguments as values. */
+/**
+ * Converts OpenAI's messages to turns: the role developer becomes system, parts become text, and arguments are parsed.
+ */
 export const toChatTurns = (messages: readonly Message[]): ChatTurn[] => messages.map(toTurn);
 
 function toTurn(message: Message): ChatTurn {
-  // An assistant's parts are pieces of one text, as the model wrote it.
+  // The parts of an assistant message are pieces of one text.
   const content = plainContent(message.content, message.role === 'assistant' ? '' : '\n');
   const name = message.name ? { name: message.name } : {};
   if (message.role === 'tool') {
@@ -87,13 +92,16 @@ export function plainContent(
   return (content ?? []).map((part) => ('text' in part ? part.text : part.refusal)).join(between);
 }
 
-/** Templates want an object; text that is no JSON, or JSON too deep to walk, stays text. */
+/**
+ * Parses arguments, because templates expect an object. Text that is not JSON, or is too deeply nested to walk, stays
+ * text.
+ */
 export function parsedArguments(text: string): unknown {
   if ((text.match(/[[{]/g) ?? []).length > 1000) return text;
   return parsedJson(text, text);
 }
 
-/** Undefined where the request says nothing. */
+/** Reads the reasoning setting; undefined where the request has none. */
 export function thinkingOf(body: ReasoningBody): Thinking | undefined {
   const { reasoning_effort: wanted, reasoning, thinking } = body;
   if (wanted) return toThinking(wanted);

@@ -40,7 +40,7 @@ export function chatRoute(resident: Resident) {
   });
 }
 
-/** Begins to answer. @throws HttpError */
+/** Starts the answers. @throws HttpError */
 export async function answerChat(
   resident: Resident,
   body: ChatRequest,
@@ -76,7 +76,7 @@ export async function answerChat(
   return { events, about: aboutOf(model, { body, facts: { includeUsage, answers: n } }) };
 }
 
-/** The member that the answer's grammar comes from, or what of it is at fault. */
+/** The request member that the grammar comes from, or the tool schema that cannot be enforced. */
 function grammarMember(body: ChatRequest): string {
   const tools = (body.tools ?? []).map(({ function: { strict, parameters } }) => ({
     strict,

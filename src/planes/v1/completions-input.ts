@@ -14,10 +14,10 @@ import { progressAsked } from '../../wires/core/sampling-schema.ts';
 
 const usualTokens = 16;
 
-/** Answers that are made for each prompt; the `n` best of them are given. */
+/** Number of answers generated per prompt; the `n` best of them are returned. */
 export const answersMade = ({ n, best_of: best }: CompletionRequest): number => best ?? n ?? 1;
 
-/** What is wrong between the members of a body whose members are right. */
+/** Returns the violations between the members of an otherwise valid body. */
 export function completionViolations(body: CompletionRequest): Violation[] {
   const wrong = [...outputViolations(body)];
   const n = body.n ?? 1;
@@ -27,23 +27,23 @@ export function completionViolations(body: CompletionRequest): Violation[] {
   if (body.stream && answersMade(body) > n) {
     wrong.push({
       path: 'best_of',
-      message: 'the best answers are known in the end alone; leave `stream` out',
+      message: 'the best answers are only known at the end; leave `stream` out',
     });
   }
   if (body.suffix && typeof body.prompt !== 'string') {
     wrong.push({ path: 'suffix', message: 'needs a prompt that is one text' });
   }
   if (body.suffix && body.echo && typeof body.logprobs === 'number') {
-    wrong.push({ path: 'logprobs', message: 'of a prompt around a gap cannot be told; leave `echo` out' });
+    wrong.push({ path: 'logprobs', message: 'not available for a prompt with a suffix; leave `echo` out' });
   }
   if (body.post_sampling_probs && body.echo && typeof body.logprobs === 'number') {
-    const message = 'of a prompt, which is not drawn, cannot be told; leave `echo` out';
+    const message = 'not available for a prompt, which is not sampled; leave `echo` out';
     wrong.push({ path: 'post_sampling_probs', message });
   }
   return wrong;
 }
 
-/** Every prompt encoded and checked before the first one runs. */
+/** Encodes and checks every prompt before the first one runs. */
 export async function toJobs(engine: Engine, body: CompletionRequest): Promise<TextJob[]> {
   const { tokenizer, model } = engine;
   const prompts = eachOf(body.prompt);
@@ -80,7 +80,7 @@ function asked(body: CompletionRequest, prompts: number): Asked {
   };
 }
 
-/** The best answers are chosen by their log probabilities, whether or not these are told. */
+/** Log probabilities are also needed to select the best answers. */
 function logprobsAsked(
   body: CompletionRequest,
 ): Pick<TextRequest, 'logprobs' | 'postSampling' | 'promptLogprobs'> {
@@ -111,7 +111,7 @@ async function encodeText({ tokenizer, model }: Engine, text: string): Promise<r
   await refuseOverlong(tokenizer, text, model.contextLength, 'prompt', options);
   const ids = tokenizer.encode(text, { ...options, addSpecial: true });
   if (ids.length > 0) return ids;
-  // A model without BOS has nothing to begin an empty text with.
+  // Without a BOS token an empty text has no tokens.
   if (tokenizer.bosId !== undefined) return [tokenizer.bosId];
   throw new HttpError(400, 'invalid_value', 'prompt: must not be empty for this model.', { param: 'prompt' });
 }

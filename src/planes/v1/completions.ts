@@ -24,7 +24,7 @@ export function completionsRoute(resident: Resident) {
     operationId: 'createCompletion',
     summary: 'Continue a text',
     description:
-      "OpenAI's legacy completions, buffered or as server-sent events. Prompts are answered side by side; the k-th answer to the i-th prompt is the choice `i * n + k`. Unknown members are ignored.",
+      "OpenAI's legacy completions, buffered or as server-sent events. Prompts are answered concurrently; the k-th answer to the i-th prompt is the choice `i * n + k`. Unknown members are ignored.",
     body: completionRequest,
     completion: { wire: 'completions', operation: 'text_completion' },
     answers: {
@@ -33,7 +33,7 @@ export function completionsRoute(resident: Resident) {
         content: { 'application/json': completion, 'text/event-stream': completionChunk },
       },
       ...openaiRefusals,
-      501: openaiRefusal('A `suffix`, and a model that cannot fill in the middle.'),
+      501: openaiRefusal('The request has a `suffix`, but the model does not support fill-in-the-middle.'),
     },
     async handle({ body, asHttpError, ...visit }) {
       const answered = await answerTexts(resident, body, visit);
@@ -42,7 +42,7 @@ export function completionsRoute(resident: Resident) {
   });
 }
 
-/** Begins to answer. @throws HttpError */
+/** Starts the answers. @throws HttpError */
 export async function answerTexts(
   resident: Resident,
   body: CompletionRequest,

@@ -15,7 +15,7 @@ export function embeddingsRoute(resident: Resident) {
     method: 'POST',
     path: '/v1/embeddings',
     operationId: 'createEmbedding',
-    summary: 'Texts as vectors',
+    summary: 'Embed texts',
     description: "OpenAI's embeddings. Unknown members are ignored.",
     body: embeddingRequest,
     completion: { wire: 'embeddings', operation: 'embeddings' },
@@ -32,7 +32,7 @@ export function embeddingsRoute(resident: Resident) {
   });
 }
 
-/** @throws HttpError */
+/** Embeds the inputs of a request. @throws HttpError */
 export async function embedInputs(
   resident: Resident,
   body: EmbeddingRequest,
@@ -50,6 +50,6 @@ export async function embedInputs(
   };
 }
 
-/** The bytes of all machines that this runs on are little-endian, as the wire wants them. */
+/** The wire requires little-endian bytes; all supported machines are little-endian. */
 const inBase64 = ({ buffer, byteOffset, byteLength }: Float32Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64');

@@ -8,8 +8,8 @@ const codes: readonly string[] = [
 ] satisfies GrammarErrorCode[];
 
 /**
- * A refused grammar, told with the member that it came from: `guided_json/properties/a`.
- * @param memberOf asked only where a grammar was refused: to find a tool at fault takes a while
+ * Adds the request member of a refused grammar to its error: `guided_json/properties/a`.
+ * @param memberOf called only where a grammar was refused, because finding the tool at fault is slow
  */
 export function namingGrammar(error: unknown, memberOf: () => string): unknown {
   if (!(error instanceof HttpError) || !codes.includes(error.code ?? '')) return error;

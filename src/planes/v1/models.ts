@@ -10,9 +10,9 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     method: 'GET',
     path: '/v1/models',
     operationId: 'listModels',
-    summary: 'The resident model; with --swap also the stored ones',
+    summary: 'List the resident model, with --swap also the stored ones',
     description:
-      "Each entry has the members of OpenAI's list and those of Anthropic's. A stored model is listed under its stored name whether it is resident or not, and also under its own id once it has been resident.",
+      "Each entry has the members of OpenAI's and Anthropic's lists. A stored model is listed under its stored name, and also under its own id once it has been resident.",
     answers: {
       200: { description: 'The resident model first.', content: { 'application/json': modelList } },
       503: openaiRefusal('The model is loading.'),
@@ -39,14 +39,13 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     path: '/v1/models/{id}',
     rest: true,
     operationId: 'getModel',
-    summary: 'One model',
-    description:
-      'By any name that a request may give as `model`. Ids with slashes may be written as they are.',
-    params: { id: "The model's id." },
+    summary: 'Get a model',
+    description: 'Accepts any name that a request may use as `model`. Slashes in ids need no encoding.',
+    params: { id: 'Id of the model.' },
     answers: {
       200: { description: 'The model.', content: { 'application/json': modelEntry } },
       404: openaiRefusals[404],
-      503: openaiRefusal('No resident model and none that may be loaded, or it is loading.'),
+      503: openaiRefusal('No model is resident and none can be loaded, or the model is loading.'),
     },
     async handle({ params }) {
       const asked = params['id'] ?? '';
@@ -65,7 +64,7 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
   return [list, one];
 }
 
-/** What a request may name to have it loaded, and the other names of what is resident. */
+/** Entries for the stored models that a request may name, and for the other names of the resident model. */
 async function storedEntries(resident: Resident, store: Pick<ModelStore, 'list'>): Promise<ModelEntry[]> {
   const { state } = resident;
   const ready = state.kind === 'ready' ? state : undefined;

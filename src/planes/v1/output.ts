@@ -3,13 +3,13 @@ import type { Violation } from '../../http/error.ts';
 import type { Json } from '../../util/json.ts';
 import type { OutputBody } from '../../wires/core/output-schema.ts';
 
-/** A grammar, and the member of the body that it comes from. */
+/** A grammar, and the request member that it comes from. */
 export interface Output {
   readonly grammar: GrammarSource;
   readonly member: string;
 }
 
-/** All that the request asks of the answer's form. */
+/** All output constraints of a request. */
 function outputs(body: OutputBody): Output[] {
   const found: Output[] = [];
   const add = <Value>(
@@ -57,7 +57,7 @@ export function outputViolations(body: OutputBody): Violation[] {
   }
   const [first, second] = outputs(body);
   if (first && second) {
-    const message = `${first.member} already says what the answer must look like; send one of them`;
+    const message = `${first.member} already constrains the answer; send only one of them`;
     wrong.push({ path: second.member, message });
   }
   return wrong;

@@ -11,7 +11,7 @@ import type { InputItem } from '../../wires/responses/items-schema.ts';
 import type { ResponseRequest, TextFormat } from '../../wires/responses/server-schema.ts';
 import { chosen } from '../../wires/responses/tools-schema.ts';
 
-/** A request as a conversation; throws everything in which its parts contradict each other. */
+/** Converts a request to a conversation. @throws HttpError 400 with every contradiction between its parts */
 export function toChatInput(body: ResponseRequest): ChatInput {
   const violations: Violation[] = [];
   const messages = toTurns(body, violations);
@@ -46,13 +46,13 @@ function toTurns({ instructions, input }: ResponseRequest, violations: Violation
     violations.push({
       path: `input.${index}.call_id`,
       message:
-        'no function_call with this call_id stands before; this host stores no responses, so send the call with its output',
+        'no earlier function_call has this call_id; this host stores no responses, so send the call with its output',
     });
   }
   return conversation.turns;
 }
 
-/** @returns false where an output has no call */
+/** @returns false where an output has no preceding call */
 function addItem(conversation: Conversation, item: InputItem): boolean {
   if (item.type === 'function_call') {
     const { call_id: id, name } = item;
@@ -63,7 +63,7 @@ function addItem(conversation: Conversation, item: InputItem): boolean {
     const trace = plainContent(item.content, '\n');
     conversation.thought(trace === '' ? plainContent(item.summary, '\n') : trace);
   } else if (item.role === 'assistant') {
-    // Pieces of one text, as the model wrote it.
+    // The parts are pieces of one text.
     conversation.assistant(plainContent(item.content, ''));
   } else {
     const said = plainContent(item.content, '\n');

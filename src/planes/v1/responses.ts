@@ -27,13 +27,13 @@ function createRoute(resident: Resident): Route {
     operationId: 'createResponse',
     summary: 'Answer a conversation of items',
     description:
-      "OpenAI's responses, buffered or as server-sent events, without state: nothing is stored, so every request has " +
+      "OpenAI's responses, buffered or as server-sent events. Nothing is stored, so every request must contain " +
       'the whole conversation, tool calls and their outputs included. Unknown members are ignored.',
     body: responseRequest,
     completion: { wire: 'responses', operation: 'chat' },
     answers: {
       200: {
-        description: 'The answer; with `stream`, the events that lead to it.',
+        description: 'The answer; with `stream`, its events.',
         content: { 'application/json': responseObject, 'text/event-stream': responseEvent },
       },
       ...openaiRefusals,
@@ -59,14 +59,14 @@ function createRoute(resident: Resident): Route {
   });
 }
 
-/** The member that the answer's grammar comes from, or what of it is at fault. */
+/** The request member that the grammar comes from, or the tool schema that cannot be enforced. */
 function grammarMember({ tools, text }: ResponseRequest): string {
   const defined = (tools ?? []).map(({ strict, parameters }) => ({ strict, schema: parameters }));
   const bySchema = text?.format?.type === 'json_schema';
   return toolAtFault(defined, 'parameters') ?? (bySchema ? 'text.format.schema' : 'tools');
 }
 
-/** On this wire the conversation's member has another name. */
+/** On this wire the conversation is in the member `input`. */
 function asInput(error: unknown): unknown {
   if (!(error instanceof HttpError) || error.param !== 'messages') return error;
   const { status, code, message, violations, headers } = error;
@@ -77,7 +77,7 @@ function asInput(error: unknown): unknown {
   });
 }
 
-/** What clients do with stored responses is answered with the reason why there are none. */
+/** Routes for stored responses, which always refuse with the reason. */
 function storedRoutes(): Route[] {
   const methods = [
     { method: 'GET', operationId: 'getResponse', summary: 'Always refused: no response is stored' },
@@ -91,7 +91,7 @@ function storedRoutes(): Route[] {
     defineRoute({
       ...route,
       path: `${path}/{id}`,
-      params: { id: "A response's id." },
+      params: { id: 'Id of a response.' },
       answers: { 404: openaiRefusal('This host stores no responses.') },
       handle({ params }) {
         throw new HttpError(

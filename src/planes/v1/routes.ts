@@ -9,7 +9,10 @@ import { embeddingsRoute } from './embeddings.ts';
 import { modelRoutes } from './models.ts';
 import { responsesRoutes } from './responses.ts';
 
-/** llama.cpp serves these without `/v1`, too; `/completions`, `/embeddings` and `/models` are of its own wire there. */
+/**
+ * Routes that llama.cpp also serves without `/v1`; there, `/completions`, `/embeddings` and `/models` belong to its own
+ * wire.
+ */
 const unprefixed: Readonly<Record<string, string>> = {
   '/v1/chat/completions': 'llamaCppChatCompletions',
   '/v1/responses': 'llamaCppResponses',
@@ -34,12 +37,12 @@ export function v1Plane(resident: Resident, store: ModelStore): Plane {
       {
         method: 'POST',
         path: '/v1/responses/compact',
-        why: 'this host shortens no conversation; send a shorter one to POST /v1/responses',
+        why: 'this host does not shorten conversations; send a shorter one to POST /v1/responses',
       },
       {
         method: 'POST',
         path: '/v1/responses/input_tokens',
-        why: 'POST /v1/messages/count_tokens counts the tokens of a conversation, and the usage of every answer tells them',
+        why: 'use POST /v1/messages/count_tokens to count the tokens of a conversation, or the usage of an answer',
       },
     ],
     routes: withUnprefixed([

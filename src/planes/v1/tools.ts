@@ -2,7 +2,7 @@ import type { ToolChoice, ToolDefinition } from '../../chat/index.ts';
 import type { Json } from '../../util/json.ts';
 import { offered, type ToolBody, toolChoiceOf } from '../../wires/chat/tools-schema.ts';
 
-/** Tools and choice as a conversation takes them. */
+/** Converts tools and tool choice for the chat template. */
 export function toTools(body: ToolBody): {
   tools?: ToolDefinition[];
   toolChoice?: ToolChoice;

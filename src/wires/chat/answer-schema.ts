@@ -4,8 +4,8 @@ import { chatLogprobs, chunkMembers, takenMembers } from '../core/answer-schema.
 const finishReason = z.enum(['stop', 'length', 'tool_calls']);
 const head = { id: z.string(), created: z.int(), model: z.string(), system_fingerprint: z.string() };
 const reasoning = {
-  reasoning_content: z.string().optional().describe('What the model thought; absent where it did not.'),
-  reasoning: z.string().optional().describe('The same text as `reasoning_content`.'),
+  reasoning_content: z.string().optional().describe('Reasoning of the model; absent where there is none.'),
+  reasoning: z.string().optional().describe('Same text as `reasoning_content`.'),
 };
 
 export const chatCompletion = z
@@ -17,7 +17,7 @@ export const chatCompletion = z
         index: z.int(),
         message: z.object({
           role: z.literal('assistant'),
-          content: z.string().nullable().describe('Null where the answer is tool calls alone.'),
+          content: z.string().nullable().describe('Null where the answer contains only tool calls.'),
           refusal: z.null(),
           ...reasoning,
           tool_calls: z
@@ -55,7 +55,10 @@ export const chatChunk = z
             .array(
               z.object({
                 index: z.int(),
-                id: z.string().optional().describe("With type and name, on a call's first piece alone."),
+                id: z
+                  .string()
+                  .optional()
+                  .describe('Present with type and name on the first piece of a call only.'),
                 type: z.literal('function').optional(),
                 function: z.object({ name: z.string().optional(), arguments: z.string() }),
               }),

@@ -4,19 +4,20 @@ import type { AnswerEvent } from '../core/answer.ts';
 
 interface Call {
   readonly n: number;
-  /** The provider's id, where it gave one. */
+  /** The provider's id, where it sent one. */
   id: string | undefined;
-  /** What came before the name. */
+  /** Arguments that arrived before the name. */
   waiting: string;
   isTold: boolean;
 }
 
 /**
- * Pieces of tool calls as providers send them, to calls counted from 0 without holes: without an index, all with the same
- * one, with the id on every piece, with whole arguments at once, as text or as an object.
+ * Reads the pieces of tool calls and numbers the calls from 0 without gaps. Providers send pieces without an index,
+ * with the same index for all calls, with the id on every piece, or with complete arguments at once, as text or as an
+ * object.
  */
 export class CallReader {
-  /** Of the pieces of the last `push`: the calls that they are of. */
+  /** The call of each piece of the last `push`. */
   placed: { readonly index: number; readonly id: string | undefined; readonly isFirst: boolean }[] = [];
   readonly #calls: Call[] = [];
   readonly #byIndex = new Map<number, Call>();
@@ -69,7 +70,7 @@ export class CallReader {
 
   #tell(call: Call, name: string, signature: string | undefined): AnswerEvent {
     call.isTold = true;
-    // Results are given back by the id: without one they could not.
+    // The caller returns results by the id, so a missing id is generated.
     call.id ??= `call_${randomBytes(12).toString('hex')}`;
     const { n: index, id } = call;
     return { type: 'tool_call', index, id, name, ...(signature === undefined ? {} : { signature }) };

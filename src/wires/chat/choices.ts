@@ -16,13 +16,13 @@ export const reasons: Readonly<Record<string, FinishReason>> = {
   function_call: 'tool_calls',
   content_filter: 'content_filter',
 };
-/** The answer was given up (DeepSeek, Mistral). */
+/** Finish reasons of an answer that the provider aborted (DeepSeek, Mistral). */
 const givenUp = new Set(['insufficient_system_resource', 'error']);
 
-/** Reads one answer, whole or in pieces: a `message` or the `delta`s of it. */
+/** Reads one answer, from a complete `message` or from its `delta`s. */
 export class ChoiceReader {
   readonly calls = new CallReader();
-  /** Thoughts since the last seal. */
+  /** Whether reasoning text arrived since the last signature. */
   #thoughts = false;
   finished = false;
 
@@ -39,10 +39,10 @@ export class ChoiceReader {
     const details = Array.isArray(delta['reasoning_details'])
       ? (delta['reasoning_details'] as unknown[])
       : [];
-    // In a whole message the details tell which thoughts are sealed by what; in a stream the text came before.
+    // In a complete message the details assign signatures to reasoning texts; in a stream the text arrived earlier.
     const isTold =
       delta === message && details.some((detail) => isRecord(detail) && detail['type'] === 'reasoning.text');
-    // Those that send both say the same twice.
+    // Providers that send both members send the same text.
     if (!isTold) this.#think(textOf(delta['reasoning_content']) || textOf(delta['reasoning']), events);
     if (details.length > 0) this.#details(details, isTold, events);
     const { content } = delta;
@@ -64,7 +64,7 @@ export class ChoiceReader {
     events.push({ type: 'reasoning', text });
   }
 
-  /** @param isTold whether the thoughts are told here, not as text before */
+  /** @param isInDetails whether the reasoning text is taken from the details and not from an earlier member */
   #details(details: readonly unknown[], isTold: boolean, events: AnswerEvent[]): void {
     for (const detail of details) {
       if (!isRecord(detail)) continue;
@@ -87,11 +87,11 @@ export class ChoiceReader {
   finish(said: string): AnswerEvent {
     this.finished = true;
     if (givenUp.has(said)) {
-      const { error, again } = faultInStream({ message: `The answer was given up (${said}).` });
+      const { error, again } = faultInStream({ message: `The provider aborted the answer (${said}).` });
       return { type: 'failure', error, again };
     }
     const reason = reasons[said] ?? 'stop';
-    // Some call it a stop although they called tools.
+    // Some providers report `stop` although tools were called.
     const isCall = reason === 'stop' && this.calls.count > 0;
     return {
       type: 'finish',
@@ -103,7 +103,7 @@ export class ChoiceReader {
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-/** Mistral's reasoning models write content as parts, thoughts among them. */
+/** Mistral's reasoning models write content as parts, including reasoning parts. */
 export function partsIn(parts: readonly unknown[]): { readonly text: string; readonly thoughts: string } {
   let text = '';
   let thoughts = '';

@@ -8,7 +8,7 @@ import { writtenUsage } from './usage.ts';
 import { formOf, headOf } from './resident-form.ts';
 import { ChunkWriter } from './writer.ts';
 
-/** OpenAI's chat completions, as callers speak it. */
+/** OpenAI's chat completions as a client wire. */
 export const chatWire: ClientWire = {
   name: 'chat',
   facts: factsOf,
@@ -32,7 +32,7 @@ function bodyOf(events: readonly AnswerEvent[], about: AnswerAbout): object {
   };
 }
 
-/** The events of each choice; at least of one. */
+/** Groups the events by choice; returns at least one group. */
 function choicesOf(events: readonly AnswerEvent[]): readonly (readonly AnswerEvent[])[] {
   if (events.every(({ choice = 0 }) => choice === 0)) return [events];
   const choices: AnswerEvent[][] = [];

@@ -26,7 +26,7 @@ type CacheControl = Extract<ChatMessage, { role: 'user' }>['cache_control'];
 type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number];
 type Of<Type extends Part['type']> = Extract<Part, { type: Type }>;
 
-/** @throws WireError 400 with all that is wrong */
+/** Converts a chat request to a provider-neutral conversation. @throws WireError 400 with all violations */
 export function conversationOf({ body }: ClientRequest): Conversation {
   const request = checked(chatRequest, body);
   const faults = new Violations();
@@ -34,7 +34,7 @@ export function conversationOf({ body }: ClientRequest): Conversation {
   request.messages.forEach((message, index) => messages.add(message, `messages.${index}`));
   for (const { path, message } of toolViolations(request)) faults.add(path, message);
   if (typeof request.top_logprobs === 'number' && request.logprobs !== true)
-    faults.add('top_logprobs', 'expected logprobs: true beside it');
+    faults.add('top_logprobs', 'requires logprobs: true');
   faults.throwAny();
   const { stop, logprobs } = request;
   return {
@@ -70,7 +70,7 @@ function withoutCache(part: Of<'text'> | ImagePart | FilePart): object {
 class Messages {
   readonly all: Message[] = [];
   readonly #faults: Violations;
-  /** Names of the tools that were called, by the ids of the calls. */
+  /** Names of the called tools, by call id. */
   readonly #called = new Map<string, string>();
 
   constructor(faults: Violations) {
@@ -186,7 +186,7 @@ class Messages {
     return parts;
   }
 
-  /** Results that follow each other are one message: they answer the calls of one. */
+  /** Merges consecutive results into one message, because they belong to the calls of one message. */
   #result(message: Extract<ChatMessage, { role: 'tool' }>, path: string): void {
     const { tool_call_id: id, cache_control: control } = message;
     const name = this.#called.get(id);
@@ -195,7 +195,7 @@ class Messages {
         `${path}.tool_call_id`,
         `expected the id of a call of an earlier message, got '${id.slice(0, 80)}'`,
       );
-    // A mark within counts for the whole: a result is cached or not.
+    // A cache breakpoint on a part applies to the whole result, which is cached or not.
     const marked = this.#parts({ ...message, cache_control: undefined }, path);
     const inner = marked.find((part) => part.cache)?.cache;
     const cache = control ? cacheOf(control) : inner ? { cache: inner } : {};

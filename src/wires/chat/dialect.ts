@@ -3,43 +3,44 @@ import type { Effort } from '../core/types.ts';
 import type { Reasoning } from '../core/conversation.ts';
 import { efforts as allEfforts, effortOf, nearestEffort } from '../core/effort.ts';
 
-/** How providers of the chat wire differ in what they take. */
+/** Differences between providers of the chat wire. */
 
 /**
- * OpenAI's reasoning models refuse `max_tokens` by name. Everybody who copied the wire knows that older name, and Mistral,
+ * OpenAI's reasoning models refuse `max_tokens`. Other implementations of the wire accept this older name, and Mistral,
  * DeepSeek and many servers do not know `max_completion_tokens` or ignore it, which would leave the answer unbounded.
  */
 export const limitMember = ({ family, caps }: UpstreamModel): 'max_completion_tokens' | 'max_tokens' =>
   family === 'openai' && caps.has('reasoning') ? 'max_completion_tokens' : 'max_tokens';
 
-/** Takes either name. */
+/** Whether the provider accepts either name. */
 export const takesBothLimits = ({ family, provider }: UpstreamModel): boolean =>
   family === 'openai' || provider.wire === 'lathe';
 
-/** The tier that the rate card is of. */
+/** Whether a service tier is the one that the configured prices apply to. */
 export const isUsualTier = (tier: unknown): boolean =>
   tier === undefined || tier === null || tier === 'auto' || tier === 'default';
 
 const mistralHost = /^https?:\/\/([\w-]+\.)*mistral\.ai([:/]|$)/;
 
-/** Mistral's own service always counts, and answers 422 to whoever asks for it. */
+/** Whether the provider always reports usage. Mistral's service does, and answers 422 to a request for it. */
 export const countsUnasked = ({ provider }: UpstreamModel): boolean =>
   provider.baseUrls.some((url) => mistralHost.test(url));
 
-/** Refuses members of messages that it does not know, such as thoughts. */
+/** Whether the provider refuses message members it does not know, such as reasoning. */
 export const isStrict = ({ family, provider }: UpstreamModel): boolean =>
   provider.wire !== 'lathe' && (family === 'openai' || family === 'mistral');
 
-/** The name of the seed. */
+/** The request member for the seed. */
 export const seedMember = ({ family, provider }: UpstreamModel): 'seed' | 'random_seed' =>
   family === 'mistral' && provider.wire !== 'lathe' ? 'random_seed' : 'seed';
 
-/** What all reasoning models of OpenAI's wires take that take levels at all. */
+/** Levels that all reasoning models of OpenAI's wires with levels support. */
 const usualEfforts: readonly Effort[] = ['low', 'medium', 'high'];
 
 /**
- * The levels of a model on OpenAI's wires: those of the configuration, else what is assumed of the wire. Our own host knows
- * all of them. Mistral's service answers 422 to members that a model does not know, so nothing is assumed of its models.
+ * The effort levels of a model on OpenAI's wires: the configured ones, else the usual ones. Other hosts of this project
+ * support all levels. Mistral's service answers 422 to members that a model does not know, so no levels are assumed for
+ * its models.
  */
 export function effortsOf({ efforts, caps, family, provider }: UpstreamModel): readonly Effort[] {
   if (efforts) return efforts;
@@ -48,7 +49,9 @@ export function effortsOf({ efforts, caps, family, provider }: UpstreamModel): r
   return family === 'mistral' ? [] : usualEfforts;
 }
 
-/** The level to ask for; undefined where the model has none. A budget becomes the effort that comes nearest. */
+/**
+ * The level to request; undefined where the model has none. A token budget is converted to the nearest effort.
+ */
 export function effortFor(
   { effort, maxTokens: budget }: Reasoning,
   model: UpstreamModel,

@@ -16,7 +16,7 @@ const asked = z.object({
   n: answerCount,
 });
 
-/** What the gateway has to know of a request before anything else; all else is the provider's to judge. @throws WireError 400 */
+/** Reads what the gateway needs to know of a request; the provider checks the rest. @throws WireError 400 */
 export function factsOf(body: Json): RequestFacts {
   const faults = new Violations();
   const tools = [...faults.list(body['tools'], 'tools'), ...faults.list(body['functions'], 'functions')];
@@ -30,7 +30,7 @@ export function factsOf(body: Json): RequestFacts {
   const { response_format: format, prediction } = body;
   if (isRecord(format)) measure.json(format);
   if (isRecord(prediction)) measure.json(prediction);
-  // What a search finds is read, too.
+  // Search results become part of the input.
   for (const member of ['web_search_options', 'search_parameters', 'plugins'])
     if (isRecord(body[member]) || Array.isArray(body[member])) measure.fileBytes += unknownSize;
   return {

@@ -3,17 +3,17 @@ import { providerFault } from '../core/provider-faults.ts';
 import type { UpstreamWire } from '../core/wire.ts';
 import { faultWords } from './reader.ts';
 
-/** Of OpenAI's error body and of what others answer in its place. */
+/** Classifies an OpenAI error body, or another body in its place. */
 export const failureOf: UpstreamWire['failure'] = (status, text, headers) =>
   providerFault(status, wordsIn(text), headers);
 
-/** What a body says that is no completion. */
+/** Reads the error members of a body that is not a completion. */
 export function wordsIn(text: string): Json {
   let body: unknown;
   try {
     body = JSON.parse(text);
   } catch {
-    // A proxy's page says nothing to a caller.
+    // An HTML page of a proxy contains nothing useful for the caller.
     return text.trimStart().startsWith('<') ? {} : { message: text };
   }
   // Google's compatible endpoint wraps its error in an array.
@@ -24,7 +24,7 @@ export function wordsIn(text: string): Json {
   return { ...words, message: withCounts(message, words) };
 }
 
-/** Mistral and FastAPI list what is wrong in `detail`, with the place of each. */
+/** Reads the message. Mistral and FastAPI list violations in `detail`, each with its location. */
 function messageIn(words: Json): string {
   const { message, detail, msg } = words;
   if (typeof message === 'string' && message !== '') return message;
@@ -43,7 +43,7 @@ function messageIn(words: Json): string {
   return typeof msg === 'string' ? msg : '';
 }
 
-/** llama.cpp counts beside its words. */
+/** llama.cpp reports token counts in separate members. */
 function withCounts(message: string, { n_prompt_tokens: asked, n_ctx: window }: Json): string {
   if (typeof asked !== 'number' || typeof window !== 'number' || message.includes(String(asked)))
     return message;

@@ -5,8 +5,9 @@ import type { UpstreamOptions } from '../core/wire.ts';
 import { isStrict } from './dialect.ts';
 
 /**
- * Members of messages that callers have from other models' answers, or for them: thoughts, seals, breakpoints. Providers
- * that refuse what they do not know get the messages without; all others without the seals of another's thoughts.
+ * Removes message members that the provider would refuse: reasoning, signatures and cache breakpoints that come from,
+ * or are meant for, other models. Providers that refuse unknown members get messages without all of these; other
+ * providers get messages without foreign signatures.
  */
 export function historyEdits(text: string, body: Json, { model }: UpstreamOptions): Json {
   return isStrict(model) ? strictEdits(text, body, model) : sealEdits(text, body, model);
@@ -62,7 +63,7 @@ function sealEdits(text: string, { messages }: Json, { family }: UpstreamModel):
   return unsealed.some((message, place) => message !== all[place]) ? { messages: unsealed } : {};
 }
 
-/** The message itself where nothing in it is another's. */
+/** Returns the message itself where it contains no foreign signature. */
 function withoutSeals(message: unknown, family: string): unknown {
   if (!isRecord(message)) return message;
   const { reasoning_details: details, tool_calls: calls } = message;
@@ -80,7 +81,7 @@ function withoutSeals(message: unknown, family: string): unknown {
 
 const extraContent = new Set(['extra_content']);
 
-/** Marked by the gateway: of a provider that it speaks to on another wire. */
+/** Whether the gateway tagged the signature, so it belongs to a provider on another wire. */
 const isAnothers = (detail: unknown): boolean =>
   isRecord(detail) &&
   [detail['signature'], detail['data']].some((seal) => typeof seal === 'string' && isMarked(seal));

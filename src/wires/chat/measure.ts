@@ -1,9 +1,12 @@
 import { isRecord } from '../../util/json.ts';
 import { Measure, unknownSize } from '../core/measure.ts';
 
-/** Counts what the model will read of messages and tools. */
+/** Counts the input of messages and tools. */
 export class ChatMeasure extends Measure {
-  /** As the JSON that a template makes of it, indented: a line break and a run of spaces before each value and each end. */
+  /**
+   * Counts a value as indented JSON, which chat templates write: a line break and spaces before each value and each
+   * closing bracket.
+   */
   json(value: unknown): void {
     this.parts++;
     const text = JSON.stringify(value) ?? '';

@@ -10,7 +10,11 @@ export const refusalPart = z.object({ type: z.literal('refusal'), refusal: text 
 
 const contentForm = 'expected a text or an array of parts';
 
-/** @param known what the model takes, in words; @param usual the type of most parts */
+/**
+ * Schema of an array of content parts.
+ * @param known the accepted part types, for error messages
+ * @param usualType the most common type
+ */
 export const partsOf = <Parts extends ByType>(parts: Parts, known: string, usual = 'text') =>
   list(
     z.discriminatedUnion('type', parts, {
@@ -44,8 +48,8 @@ export const assistantMembers = {
   content: content.nullish(),
   name,
   refusal: text.nullish(),
-  reasoning_content: text.nullish().describe('What it thought before the answer.'),
-  reasoning: text.nullish().describe('The same as `reasoning_content`.'),
+  reasoning_content: text.nullish().describe('Reasoning before the answer.'),
+  reasoning: text.nullish().describe('Alias of `reasoning_content`.'),
   tool_calls: toolCalls(toolCall),
   function_call: unserved('function_call, the older form of `tool_calls`,'),
   audio: unserved('audio'),
@@ -60,7 +64,7 @@ export const messagesOf = <Roles extends ByType>(options: Roles) =>
           ? `expected one of the roles ${roles.join(', ')}`
           : 'expected a message such as {role, content}',
     }),
-    { error: 'expected an array of messages', empty: 'must hold at least one message' },
+    { error: 'expected an array of messages', empty: 'must contain at least one message' },
   );
 
 export const messages = messagesOf([

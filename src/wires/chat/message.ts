@@ -4,7 +4,9 @@ import { logprobsOf, type ResidentForm } from './resident-form.ts';
 
 export type Choice = Readonly<{ message: Json; finish: FinishReason; logprobs: Json | null }>;
 
-/** Puts thoughts and their seals together, for callers that give them back with the next request. */
+/**
+ * Combines reasoning texts and their signatures into `reasoning_details`, which callers return with the next request.
+ */
 export class ReasoningDetails {
   readonly all: Json[] = [];
   #open = '';
@@ -24,13 +26,13 @@ export class ReasoningDetails {
   #sealed(event: Extract<AnswerEvent, { type: 'reasoning_signature' | 'sealed_reasoning' }>): Json[] {
     const text = { type: 'reasoning.text', text: this.#open };
     if (event.type === 'reasoning_signature') return [{ ...text, signature: event.signature }];
-    // What could be read of the sealed thoughts goes back with them.
+    // The readable part of encrypted reasoning is returned with it.
     const { data, id } = event;
     const sealed = { type: 'reasoning.encrypted', data, ...(id === undefined ? {} : { id }) };
     return this.#open === '' ? [sealed] : [text, sealed];
   }
 
-  /** Undefined where nothing is sealed: then the text alone says all. */
+  /** Undefined where nothing is signed, because the text alone is sufficient then. */
   get whole(): readonly Json[] | undefined {
     if (!this.#hasSeals) return undefined;
     return this.#open === '' ? this.all : [...this.all, { type: 'reasoning.text', text: this.#open }];
@@ -40,7 +42,7 @@ export class ReasoningDetails {
 export const sealOf = (signature: string | undefined): Json =>
   signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } };
 
-/** One answer of the events of a buffered one. @param form of the resident model's answers */
+/** Writes one choice from its events. @param residentOptions options of the resident model's answers */
 export function choiceOf(events: readonly AnswerEvent[], form?: ResidentForm): Choice {
   let text: string | null = null;
   let refusal: string | null = null;
@@ -81,7 +83,7 @@ export function choiceOf(events: readonly AnswerEvent[], form?: ResidentForm): C
   const { whole } = details;
   const message = {
     role: 'assistant',
-    // Null beside calls and refusals only, as OpenAI has it.
+    // Null only together with calls or refusals, as OpenAI does.
     content: text ?? (calls.length > 0 || refusal !== null ? null : ''),
     refusal,
     ...(reasoning === '' ? {} : { ...(form ? { reasoning_content: reasoning } : {}), reasoning }),

@@ -7,7 +7,7 @@ import { AnswerIdentity } from '../core/answer-identity.ts';
 import { ChoiceReader } from './choices.ts';
 import { readUsage } from './usage.ts';
 
-/** What a frame holds: a chunk, the end, nothing, or no JSON. */
+/** Content of a frame: a chunk, the end marker, nothing, or invalid JSON. */
 export type Held = Json | 'done' | 'nothing' | 'nonsense';
 
 export function heldIn({ data }: SseFrame): Held {
@@ -21,7 +21,7 @@ export function heldIn({ data }: SseFrame): Held {
   }
 }
 
-/** Reads the chunks of one stream up to its end or its first fault. */
+/** Reads the chunks of one stream until its end or its first error. */
 export abstract class StreamReader implements UpstreamReader {
   readonly #identity = new AnswerIdentity();
   #begun = false;
@@ -35,7 +35,7 @@ export abstract class StreamReader implements UpstreamReader {
   read(held: Held, event?: string): AnswerEvent[] {
     if (this.#failed || this.#done || held === 'nothing') return [];
     if (held === 'nonsense')
-      return [this.#fail('The provider sent a chunk that is no JSON object; ask again.')];
+      return [this.#fail('The provider sent a chunk that is not a JSON object; try again.')];
     if (held === 'done') {
       this.#done = true;
       return this.#begun ? this.last() : [];
@@ -46,7 +46,7 @@ export abstract class StreamReader implements UpstreamReader {
       return [{ type: 'failure', error, again }];
     }
     if (this.#identity.isOther(held['id'], this.begins(held)))
-      return [this.#fail('The provider began a second answer within its stream; ask again.')];
+      return [this.#fail('The provider began a second answer within its stream; try again.')];
     const events: AnswerEvent[] = [];
     if (!this.#begun) {
       const { id } = held;
@@ -60,21 +60,21 @@ export abstract class StreamReader implements UpstreamReader {
 
   /** Whether an answer may begin with this chunk. */
   protected abstract begins(chunk: Json): boolean;
-  /** Reads one that is no fault. */
+  /** Reads a chunk that is not an error. */
   protected abstract chunk(chunk: Json, events: AnswerEvent[]): void;
-  /** What the end of a stream says that began. */
+  /** Returns the events for the end of a stream that had begun. */
   protected abstract last(): AnswerEvent[];
-  /** Whether all answers came to their end. */
+  /** Whether all answers are finished. */
   protected abstract get areFinished(): boolean;
 
-  /** `[DONE]` came: nothing after it is of this answer. */
+  /** Whether `[DONE]` arrived; anything after it is ignored. */
   get isDone(): boolean {
     return this.#done;
   }
 
   end(): AnswerEvent[] {
     if (this.#failed || (this.#begun && (this.#done || this.areFinished))) return [];
-    return [this.#fail("The provider's stream broke off before its end; ask again.")];
+    return [this.#fail("The provider's stream broke off before its end; try again.")];
   }
 
   #fail(message: string): AnswerEvent {
@@ -84,13 +84,15 @@ export abstract class StreamReader implements UpstreamReader {
   }
 }
 
-/** Chunks of the chat wire, as they are and as they ought to be. */
+/** Reads chunks of the chat wire, tolerating the deviations of providers. */
 export class ChunkReader extends StreamReader {
   readonly #answers: number;
   readonly #choice = new ChoiceReader();
   readonly #others = new Map<number, ChoiceReader>();
 
-  /** @param answers of one stream; events tell one answer, of the others only what was written */
+  /**
+   * @param answerCount number of answers in the stream; events cover the first answer, and only the text of the others
+   */
   constructor(answers = 1) {
     super();
     this.#answers = answers;
@@ -106,7 +108,7 @@ export class ChunkReader extends StreamReader {
 
   protected chunk(chunk: Json, events: AnswerEvent[]): void {
     const { choices } = chunk;
-    // Moonshot counts within the choice, Groq in a member of its own.
+    // Moonshot reports usage within the choice, Groq in a member of its own.
     let counted: unknown =
       chunk['usage'] ?? (isRecord(chunk['x_groq']) ? chunk['x_groq']['usage'] : undefined);
     if (Array.isArray(choices))
@@ -133,7 +135,7 @@ export class ChunkReader extends StreamReader {
     }
   }
 
-  /** Of an answer that was read already. */
+  /** The reader of an answer whose chunks have been read. */
   choice(index: number): ChoiceReader | undefined {
     return index === 0 ? this.#choice : this.#others.get(index);
   }
@@ -146,7 +148,7 @@ export class ChunkReader extends StreamReader {
   }
 }
 
-/** Only the first chunk of an answer has one, mostly. */
+/** Usually only the first chunk of an answer has a role. */
 const hasRole = ({ choices }: Json): boolean =>
   Array.isArray(choices) &&
   (choices as unknown[]).some(
@@ -158,7 +160,7 @@ export const isFault = (chunk: Json, event: string | undefined): boolean =>
   event === 'error' ||
   chunk['object'] === 'error';
 
-/** The words of an error, wherever providers put them. */
+/** The error members, wherever the provider put them. */
 export function faultWords(body: Json): Json {
   const { error } = body;
   if (isRecord(error)) return error;

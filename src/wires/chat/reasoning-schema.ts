@@ -6,22 +6,22 @@ export const reasoningMembers = {
   reasoning_effort: effort
     .nullish()
     .describe(
-      "How much the model should think; the nearest that its template knows. Default: the template's own.",
+      "Reasoning effort; mapped to the nearest level of the model's chat template. Default: the template's own.",
     ),
   reasoning: z
     .object(
       {
         effort: effort.nullish(),
         enabled: flag.nullish(),
-        exclude: unserved('leaving thoughts out of the answer', (value) => value === false),
+        exclude: unserved('excluding reasoning from the answer', (value) => value === false),
         max_tokens: whole(0).describe(
-          '0 turns thinking off, more turns it on; thoughts are bounded by `max_completion_tokens` alone.',
+          '0 disables reasoning, more enables it; its length is limited by `max_completion_tokens` only.',
         ),
       },
       { error: 'expected {effort}, {enabled} or {max_tokens}' },
     )
     .nullish()
-    .describe('Another way of writing `reasoning_effort`, which wins.'),
+    .describe('Alternative to `reasoning_effort`, which takes precedence.'),
   thinking: z
     .object(
       {
@@ -30,9 +30,11 @@ export const reasoningMembers = {
       { error: 'expected {type}' },
     )
     .nullish()
-    .describe('Whether the model should think, as other hosts write it; `reasoning` and its effort win.'),
-  enable_thinking: flag.nullish().describe('The same as `thinking`, which wins.'),
-  include_reasoning: unserved('leaving thoughts out of the answer', (value) => value === true),
+    .describe(
+      'Whether the model should reason, in the format of other hosts; `reasoning` and its effort take precedence.',
+    ),
+  enable_thinking: flag.nullish().describe('Alias of `thinking`, which takes precedence.'),
+  include_reasoning: unserved('excluding reasoning from the answer', (value) => value === true),
   reasoning_format: unserved(
     'a reasoning_format other than auto',
     (value) => value === 'auto' || value === 'deepseek',

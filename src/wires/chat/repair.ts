@@ -4,17 +4,17 @@ import { type ChoiceReader, partsIn, reasons } from './choices.ts';
 import { answerId } from './resident-form.ts';
 
 /**
- * Makes answers of providers that leave members out, or write null where OpenAI's schema knows none, fit that schema.
- * Every function changes what it is given in place, touches nothing that is fine, and says whether it changed anything.
+ * Repairs answers of providers that omit members, or write null where OpenAI's schema does not allow it. Every function
+ * modifies its argument in place, leaves valid members unchanged, and returns whether it changed anything.
  */
 
 type Open = Record<string, unknown>;
 const isOpen = (value: unknown): value is Open => isRecord(value);
 
-/** What OpenAI's schema knows as the end of an answer. */
+/** Finish reasons in OpenAI's schema. */
 const published = new Set<unknown>(['stop', 'length', 'tool_calls', 'content_filter', 'function_call']);
 
-/** A whole answer. */
+/** Repairs a complete answer. */
 export function repairBody(body: Open, about: AnswerAbout): boolean {
   let changed = repairHead(body, 'chat.completion', about);
   const choices = body['choices'] as unknown[];
@@ -57,7 +57,7 @@ function repairMessage(message: Open): boolean {
   return changed;
 }
 
-/** The members that bodies and chunks begin with. */
+/** Repairs the common members of bodies and chunks. */
 export function repairHead(body: Open, object: string, about: AnswerAbout): boolean {
   let changed = false;
   if (typeof body['id'] !== 'string') {
@@ -96,7 +96,11 @@ function repairUsage(body: Open): boolean {
   return changed;
 }
 
-/** A choice of a chunk. @param isFirst of its answer: tells the role @param reader that has read the choice */
+/**
+ * Repairs a choice of a chunk.
+ * @param isFirst whether the chunk is the first of its answer and carries the role
+ * @param reader the reader that has read the choice
+ */
 export function repairChoice(
   choice: Open,
   place: number,
@@ -154,7 +158,7 @@ function repairDelta(delta: Open, reader: ChoiceReader | undefined): boolean {
   return changed;
 }
 
-/** Content in parts, where everybody else writes text. */
+/** Replaces content in parts by text. */
 function flatten(message: Open): boolean {
   const { content } = message;
   if (!Array.isArray(content)) return false;
@@ -164,7 +168,7 @@ function flatten(message: Open): boolean {
   return true;
 }
 
-/** Arguments that came as an object. */
+/** Replaces arguments that arrived as an object by text. */
 function asText(called: Open): boolean {
   const { arguments: args } = called;
   if (typeof args === 'string' || args === undefined) return false;

@@ -63,7 +63,7 @@ const filePart = z.object({
 const reasoningDetail = z.union([
   z.object({ type: z.literal('reasoning.encrypted'), data: text, id: text.nullish() }),
   z.object({ type: z.literal('reasoning.text'), text: text.nullish(), signature: text.nullish() }),
-  // Other kinds are for show.
+  // Other types are informational and ignored.
   z.looseObject({ type: text.refine((type) => type !== 'reasoning.encrypted' && type !== 'reasoning.text') }),
 ]);
 export type ReasoningDetail = z.infer<typeof reasoningDetail>;
@@ -104,7 +104,7 @@ const messages = messagesOf([
 ]);
 export type ChatMessage = z.infer<typeof messages>[number];
 
-/** How much to think, as the gateway takes it on OpenAI's wires. */
+/** Reasoning members of the gateway on OpenAI's wires. */
 const effortMembers = {
   reasoning_effort: effort.nullish(),
   reasoning: z
@@ -116,7 +116,7 @@ const effortMembers = {
 };
 export const askedEffort = z.object(effortMembers);
 
-/** A budget wins over an effort beside it. */
+/** A token budget takes precedence over an effort. */
 export function reasoningOf({
   reasoning,
   reasoning_effort: named,
@@ -127,10 +127,10 @@ export function reasoningOf({
 }
 
 const { temperature, top_p, stop, presence_penalty, frequency_penalty } = samplingMembers;
-const textsOnly = 'this model gives text only; leave it out';
+const textsOnly = 'this model generates text only; leave it out';
 const older = (newer: string) => `the older form is not supported on this model; use ${newer}`;
 
-/** A request whose every member is understood; hints that steer nothing but the provider are let go. */
+/** Schema of a request whose members are all understood; hints that only concern the provider are dropped. */
 export const chatRequest = z.object({
   messages,
   ...toolMembersOf(name, cached),
@@ -149,17 +149,17 @@ export const chatRequest = z.object({
   response_format: responseFormat.nullish(),
   user: text.nullish(),
   safety_identifier: text.nullish(),
-  n: refused('this model gives one answer a request; ask several times', isOneOf(1)),
+  n: refused('this model generates one answer per request; send several requests', isOneOf(1)),
   functions: refused(older('tools'), isEmpty),
   function_call: refused(older('tool_choice'), isOneOf('auto', 'none')),
-  logit_bias: refused('this model takes no logit_bias; leave it out', isEmpty),
+  logit_bias: refused('this model does not support logit_bias; leave it out', isEmpty),
   audio: refused(textsOnly),
   modalities: refused(textsOnly, textOnly),
   web_search_options: refused('this model does not search the web here; leave it out'),
 });
 export type ChatRequest = z.infer<typeof chatRequest>;
 
-/** Members that the gateway reads before it knows whom to ask. */
+/** Members that the gateway reads before it selects a provider. */
 export const routedMembers = {
   model: name.describe('An id of GET /v1/models, an alias, PROVIDER/ID, a deployment, or KIND:SLUG/MODEL.'),
   stream: flag.nullish().describe('Send the answer as server-sent events.'),
@@ -176,5 +176,5 @@ export const routedFacts = ({ model, stream, stream_options: options }: Routed) 
 export const chatBody = chatRequest.extend(routedMembers).meta({
   id: 'ChatCompletionRequest',
   description:
-    'For models of every wire. Providers that speak this wire are sent whatever else they take, as it came.',
+    'For models of every provider. Further members are passed through unchanged to providers of the same wire.',
 });

@@ -7,13 +7,16 @@ import { sealOf } from './message.ts';
 
 type Of<Type extends Part['type']> = Extract<Part, { type: Type }>;
 
-/** A conversation as providers of the chat wire take it. @throws WireError 400 for what cannot be said */
+/**
+ * Writes a conversation as a request of the chat wire.
+ * @throws WireError 400 for content that the wire cannot express
+ */
 export function requestOf(conversation: Conversation, options: UpstreamOptions): UpstreamBody {
   const { model, stream, maxTokens } = options;
   const { tools, toolChoice, stop, topLogprobs, reasoning, topK, user } = conversation;
   const effort = reasoning && effortFor(reasoning, model, maxTokens);
   if (topK !== undefined && model.provider.wire !== 'lathe')
-    throw unsupported('top_k', 'This model takes no top_k; leave it out.');
+    throw unsupported('top_k', 'This model does not support top_k; leave it out.');
   const body = {
     model: model.upstream,
     messages: conversation.messages.flatMap((message) => messagesOf(message, options)),
@@ -53,10 +56,10 @@ export function requestOf(conversation: Conversation, options: UpstreamOptions):
   };
 }
 
-/** Refuses every member that it does not know. */
+/** Mistral's service refuses every unknown member. */
 const isMistral = ({ model }: UpstreamOptions) => model.family === 'mistral' && isStrict(model);
 
-/** Breakpoints are for the models that know them, where they are reached through another's endpoint. */
+/** Cache breakpoints are sent to Anthropic's models only, where they are reached through a chat endpoint. */
 const markOf = (
   { cache }: { readonly cache?: { readonly ttl?: string } },
   { model }: UpstreamOptions,
@@ -102,8 +105,8 @@ function contentOf(parts: readonly Part[], options: UpstreamOptions): unknown {
 }
 
 /**
- * Thoughts go back to those that read them; OpenAI and Mistral refuse the member. Seals are of the wires that make them,
- * but for Google's, whose models ask for them behind this wire as well.
+ * Writes an assistant message. Reasoning is returned to providers that read it; OpenAI and Mistral refuse the member.
+ * Signatures belong to their issuers' wires, except Google's, whose models also require them on this wire.
  */
 function assistantOf(parts: readonly Part[], options: UpstreamOptions): Json {
   const { model } = options;
@@ -132,7 +135,9 @@ function assistantOf(parts: readonly Part[], options: UpstreamOptions): Json {
 const textsOf = (parts: readonly Part[], type: 'reasoning' | 'refusal'): string =>
   parts.map((part) => (part.type === type ? part.text : '')).join('');
 
-/** Results are texts on this wire: images follow in a message of their own, in the order of the results. */
+/**
+ * Writes tool results. They are text on this wire: images follow in a separate message, in the order of the results.
+ */
 function resultsOf(parts: readonly Part[], options: UpstreamOptions): Json[] {
   const results = parts.filter((part): part is Of<'tool_result'> => part.type === 'tool_result');
   const images = results.flatMap(({ id, parts: inner }) => {

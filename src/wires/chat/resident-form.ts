@@ -2,11 +2,11 @@ import type { AnswerEvent, TokenLogprob } from '../core/answer.ts';
 import type { Json } from '../../util/json.ts';
 import type { AnswerAbout } from '../core/wire.ts';
 
-/** One id for an answer and all of its chunks. */
+/** Id of an answer, shared by all of its chunks. */
 export const answerId = (prefix: string, requestId: string): string =>
   `${prefix}-${requestId.replace(/^req_/, '')}`;
 
-/** What all bodies and chunks of an answer share. */
+/** Members that all bodies and chunks of an answer share. */
 export const headOf = (
   { requestId, created, model, resident }: AnswerAbout,
   object: string,
@@ -19,13 +19,13 @@ export const headOf = (
   ...(resident ? { system_fingerprint: resident.fingerprint } : {}),
 });
 
-/** What the resident model's answers tell at a request's wish, by llama.cpp's members. */
+/** Optional members of the resident model's answers, requested by llama.cpp's request members. */
 export interface ResidentForm {
   readonly tellsTimings: boolean;
   readonly tellsProgress: boolean;
-  /** Also where there are no tokens. */
+  /** Set even where an answer has no tokens. */
   readonly tellsLogprobs: boolean;
-  /** `post_sampling_probs`: probabilities in place of their logarithms. */
+  /** `post_sampling_probs`: probabilities instead of log probabilities. */
   readonly asProbabilities: boolean;
 }
 
@@ -60,7 +60,7 @@ export const logprobsOf = (entries: readonly TokenLogprob[], form: ResidentForm 
 
 type Token = Omit<TokenLogprob, 'top_logprobs'>;
 
-/** A probability of its natural logarithm. */
+/** Converts a natural logarithm to a probability. */
 const toProbability = (logprob: number): number => Math.min(1, Math.exp(logprob));
 
 const withProbability = ({ logprob, ...token }: Token) => ({ ...token, prob: toProbability(logprob) });

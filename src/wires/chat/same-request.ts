@@ -14,7 +14,7 @@ import {
 import { historyEdits } from './history.ts';
 import { askedEffort, reasoningOf } from './request-schema.ts';
 
-/** The caller's text, byte by byte but for what the provider must be told otherwise. */
+/** Returns the caller's text with only the edits that the provider requires. */
 export function sameRequest(request: ClientRequest, options: UpstreamOptions): UpstreamBody {
   const { text, body } = request;
   const edits = {
@@ -27,21 +27,21 @@ export function sameRequest(request: ClientRequest, options: UpstreamOptions): U
   return editedBody('/chat/completions', request, edits);
 }
 
-/** The same on both of OpenAI's older wires. */
+/** Edits that chat and text completions share. */
 export function commonEdits(body: Json, { model, stream }: UpstreamOptions): Json {
   return {
     ...(body['model'] === model.upstream ? {} : { model: model.upstream }),
     ...((body['stream'] === true) === stream ? {} : { stream }),
     ...(stream ? usageEdits(body['stream_options'], countsUnasked(model)) : {}),
-    // The rate card has one price for a model, and other tiers have others.
+    // Prices are configured for the default tier only.
     ...(isUsualTier(body['service_tier']) ? {} : { service_tier: undefined }),
   };
 }
 
-/** Usage is always asked for: without it nobody knows what a stream cost. */
+/** Usage is always requested, because without it the cost of a stream is unknown. */
 function usageEdits(asked: unknown, unasked: boolean): Json {
   if (unasked) {
-    // The provider counts of itself, and refuses to be asked.
+    // The provider always reports usage and refuses requests for it.
     if (asked === undefined) return {};
     const { include_usage: _, ...rest } = isRecord(asked) ? asked : {};
     return { stream_options: Object.keys(rest).length > 0 ? rest : undefined };
@@ -50,7 +50,7 @@ function usageEdits(asked: unknown, unasked: boolean): Json {
   return { stream_options: { ...(isRecord(asked) ? asked : {}), include_usage: true } };
 }
 
-/** One limit, by the name that the model knows, also where the caller set none. */
+/** Sets a single token limit, in the member that the model accepts, even where the caller set none. */
 function limitEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
   const names = ['max_completion_tokens', 'max_tokens'] as const;
   const said = names.filter((name) => body[name] !== undefined && body[name] !== null);
@@ -67,11 +67,14 @@ function limitEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
   );
 }
 
-/** OpenAI's reasoning models know the newer name only. */
+/** OpenAI's reasoning models accept the newer name only. */
 const isRenamed = (name: string, model: UpstreamOptions['model']): boolean =>
   model.provider.wire !== 'lathe' && limitMember(model) === 'max_completion_tokens' && name === 'max_tokens';
 
-/** The effort as the model knows it. `reasoning` is the gateway's own member, which our own host knows as well. */
+/**
+ * Maps the effort to a level of the model. `reasoning` is a member of the gateway, which other hosts of this project
+ * also accept.
+ */
 function effortEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
   const { reasoning: object, reasoning_effort: named } = body;
   if (object === undefined && named === undefined) return {};
@@ -87,7 +90,7 @@ function effortEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
       };
 }
 
-/** Hints to OpenAI that steer nothing: Mistral's service answers 422 to what it does not know. */
+/** Hints to OpenAI without effect on the answer. Mistral's service answers 422 to unknown members. */
 const hints = [
   'user',
   'store',

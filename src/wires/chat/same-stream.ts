@@ -12,20 +12,22 @@ interface Passed {
   readonly events: AnswerEvent[];
 }
 
-/** OpenAI itself writes it into every chunk, where its schema knows no null. */
+/** OpenAI writes this into every chunk, although its schema does not allow null. */
 const nullFingerprint = '"system_fingerprint":null,';
 
-/** What stands around the text of a chunk that has nothing else to say; the next one mostly has the same. */
+/**
+ * The JSON around the text of a chunk that contains nothing else of interest; the next chunk usually has the same.
+ */
 interface Around {
   readonly before: string;
   readonly after: string;
 }
 
 const contentStarts = '"content":"';
-/** What ends a JSON text or stands for something else in it. */
+/** Characters that end or escape a JSON string. */
 const special = /["\\\p{Cc}]/u;
 
-/** @param content the text that was read from the chunk */
+/** Splits the JSON of a chunk around its text. @param content the text that was read from the chunk */
 function around(data: string, content: string): Around | undefined {
   const start = data.indexOf(contentStarts) + contentStarts.length;
   const end = start + content.length;
@@ -34,7 +36,9 @@ function around(data: string, content: string): Around | undefined {
   return { before: data.slice(0, start), after: data.slice(end) };
 }
 
-/** The text of a chunk that differs in it alone; undefined where it may differ in more. */
+/**
+ * The text of a chunk that differs from the last one only in its text; undefined where other parts may differ.
+ */
 function textWithin(data: string, { before, after }: Around): string | undefined {
   if (data.length < before.length + after.length || !data.startsWith(before) || !data.endsWith(after))
     return undefined;
@@ -42,16 +46,19 @@ function textWithin(data: string, { before, after }: Around): string | undefined
   return text === '' || special.test(text) ? undefined : text;
 }
 
-/** Chunks as they came, but for usage that is not where it belongs and members that are missing. */
+/** Passes chunks through unchanged, except for misplaced usage and missing members. */
 export class SameStream implements StreamTranslation {
   readonly #about: AnswerAbout;
   readonly #reader: ChunkReader;
   readonly #includeUsage: boolean;
-  /** Answers whose first chunk came. */
+  /** Answers whose first chunk has arrived. */
   readonly #begun = new Set<number>();
-  /** Of the last chunk, where it passed as it came and held nothing but a text: parsing the next one is saved. */
+  /**
+   * The JSON around the last chunk's text, where the chunk passed unchanged and contained only text; saves parsing the
+   * next chunk.
+   */
   #plain: Around | undefined;
-  /** The frame that tells the usage, sent last. */
+  /** The frame with the usage, which is sent last. */
   #usage = '';
 
   constructor(about: AnswerAbout) {
@@ -83,7 +90,7 @@ export class SameStream implements StreamTranslation {
     let isEdited = false;
     if (chunk['system_fingerprint'] === null && data.includes(nullFingerprint)) {
       data = data.replace(nullFingerprint, '');
-      // Cheaper than to delete it, and written as little.
+      // Cheaper than `delete`, and serialized the same.
       chunk['system_fingerprint'] = undefined;
       isEdited = true;
     }
@@ -100,7 +107,7 @@ export class SameStream implements StreamTranslation {
     }
     if (usage) {
       if (choices.length === 0) {
-        // Alone it is as it should be, and stands where it should once the rest is out.
+        // A chunk with only usage is correct; it is sent after all others.
         this.#hold(changed ? frameOf(JSON.stringify(chunk)) : isEdited ? frameOf(data) : rawOf(frame));
         return '';
       }
@@ -109,7 +116,7 @@ export class SameStream implements StreamTranslation {
       else delete chunk['usage'];
       changed = true;
     } else if (this.#includeUsage && chunk['usage'] === undefined) {
-      // All chunks have the member then.
+      // With `include_usage` all chunks have the member.
       chunk['usage'] = null;
       data = `${data.trimEnd().slice(0, -1)},"usage":null}`;
       isEdited = true;
@@ -125,7 +132,7 @@ export class SameStream implements StreamTranslation {
     return repairChoice(choice, place, isFirst, this.#reader.choice(index));
   }
 
-  /** Of the chunk, or of its first choice, where Moonshot has it. */
+  /** The usage of the chunk, or of its first choice, where Moonshot puts it. */
   #usageOf(chunk: Open): unknown {
     const { usage, choices } = chunk;
     if (isRecord(usage)) return usage;
@@ -153,7 +160,7 @@ export class SameStream implements StreamTranslation {
   }
 }
 
-/** Whether a chunk holds one answer, and of it nothing but the text. */
+/** Whether a chunk contains only the text of one answer. */
 function isAlone(held: Held): boolean {
   const choices = typeof held === 'string' ? undefined : held['choices'];
   if (!Array.isArray(choices) || choices.length !== 1) return false;
@@ -167,5 +174,5 @@ function isAlone(held: Held): boolean {
   );
 }
 
-/** Chunks have data only; what names its events otherwise loses the name. */
+/** Chunks have only data; event names are dropped. */
 const rawOf = ({ raw, data, event }: SseFrame): string => (event === undefined ? raw : frameOf(data));

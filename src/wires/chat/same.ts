@@ -5,7 +5,7 @@ import { sameRequest } from './same-request.ts';
 import { SameStream } from './same-stream.ts';
 import { completionIn, eventsOf } from './upstream.ts';
 
-/** Both sides speak chat completions: all passes as it came but for what has to change. */
+/** Translation where both sides speak chat completions: everything passes unchanged except for required edits. */
 export const chatSame: Translation = {
   request: sameRequest,
   answer(text, about) {

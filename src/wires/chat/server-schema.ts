@@ -29,27 +29,29 @@ export const textOnly = (value: unknown) =>
 export const chatRequest = requestBody('ChatCompletionRequest', {
   model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
   messages: messages.describe(
-    'The conversation so far, texts alone. After a last message of the assistant it has a new turn.',
+    'The conversation so far, text only. A last message of the assistant is followed by a new turn.',
   ),
   max_completion_tokens: whole(1).describe(
-    "The answer's greatest length, thoughts included. Default: what the context leaves; of very many answers less.",
+    'Maximum tokens of the answer, reasoning included. Default: the remaining context; less for very many answers.',
   ),
-  max_tokens: whole(1).describe('The older name of `max_completion_tokens`, which wins.'),
+  max_tokens: whole(1).describe('Older name of `max_completion_tokens`, which takes precedence.'),
   n: answerCount,
   ...samplingMembers,
   ...streamMembers,
-  logprobs: flag.nullish().describe("Tell the log probability of each of the answer's tokens."),
-  top_logprobs: whole(0, 20).describe('With `logprobs`: so many of the likeliest tokens at each place, too.'),
+  logprobs: flag.nullish().describe('Report the log probability of each token of the answer.'),
+  top_logprobs: whole(0, 20).describe(
+    'With `logprobs`: number of most likely tokens to report at each position.',
+  ),
   ...toolMembers,
   ...outputMembers,
   ...reasoningMembers,
   chat_template_kwargs: jsonObject('expected an object')
     .nullish()
-    .describe("Further variables of the model's chat template."),
+    .describe("Additional variables of the model's chat template."),
   add_generation_prompt: flag
     .nullish()
-    .describe("false: the last message is the assistant's, and the answer goes on with it. Default true."),
-  continue_final_message: flag.nullish().describe('true: the same as `add_generation_prompt: false`.'),
+    .describe("false: the last message is the assistant's, and the answer continues it. Default true."),
+  continue_final_message: flag.nullish().describe('true: same as `add_generation_prompt: false`.'),
   ...peerMembers,
   functions: refused('the older form is not supported; use `tools`', emptyList),
   function_call: refused('the older form is not supported; use `tool_choice`', isOneOf('none', 'auto')),

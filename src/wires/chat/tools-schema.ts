@@ -11,7 +11,10 @@ const functionType = z.literal('function', {
 });
 
 const toolForm = "expected a tool such as {type: 'function', function: {name, description, parameters}}";
-/** By its type: of what is no function nothing else is checked. @param more members beside the function */
+/**
+ * Schema of a tool, discriminated by type: other members are checked for functions only.
+ * @param extraMembers members beside the function
+ */
 const toolOf = <Name extends z.ZodType, More extends z.ZodRawShape>(name: Name, more: More) =>
   z.discriminatedUnion(
     'type',
@@ -27,7 +30,7 @@ const toolOf = <Name extends z.ZodType, More extends z.ZodRawShape>(name: Name, 
               .describe('JSON schema of the arguments. Default: none.'),
             strict: flag
               .nullish()
-              .describe('Arguments fit the schema to the letter; a schema that cannot be kept is refused.'),
+              .describe('Arguments match the schema exactly; a schema that cannot be enforced is refused.'),
           },
           { error: toolForm },
         ),
@@ -64,24 +67,24 @@ export const toolMembersOf = <Name extends z.ZodType, More extends z.ZodRawShape
   name: Name,
   more: More,
 ) => ({
-  tools: toolList(toolOf(name, more)).nullish().describe('Functions that the model may ask you to call.'),
+  tools: toolList(toolOf(name, more)).nullish().describe('Functions that the model may call.'),
   tool_choice: z
     .union([mode, named, allowed], { error: choiceForm })
     .nullish()
-    .describe('Whether it may, must or must not call one, and which. Default `auto`.'),
-  parallel_tool_calls: flag.nullish().describe('Several calls in one answer. Default true.'),
+    .describe('Whether the model may, must or must not call a function, and which. Default `auto`.'),
+  parallel_tool_calls: flag.nullish().describe('Allow several calls in one answer. Default true.'),
 });
 export const toolMembers = toolMembersOf(toolName, {});
 export type ToolBody = z.infer<z.ZodObject<typeof toolMembers>>;
 
-/** The names of tools that a choice has. */
+/** Names of the tools in a tool choice. */
 function askedFor(choice: ToolBody['tool_choice']): string[] {
   if (typeof choice !== 'object' || choice === null) return [];
   if (choice.type === 'function') return [choice.function.name];
   return choice.allowed_tools.tools.map((one) => one.function.name);
 }
 
-/** What is wrong between the members. */
+/** Returns the violations between tools and tool choice. */
 export function toolViolations({ tools, tool_choice: choice }: ToolBody): Violation[] {
   const defined = (tools ?? []).map((one) => one.function);
   const wrong: Violation[] = [];
@@ -98,7 +101,7 @@ export function toolChoiceOf(choice: ToolBody['tool_choice']) {
   return choice.type === 'function' ? { name: choice.function.name } : choice.allowed_tools.mode;
 }
 
-/** `allowed_tools` leaves the others out. */
+/** The tools to offer to the model: `allowed_tools` restricts them. */
 export function offered<Tool extends { readonly function: { readonly name: string } }>(
   tools: readonly Tool[],
   choice: ToolBody['tool_choice'],

@@ -8,7 +8,7 @@ import { failureOf } from './failure.ts';
 import { ChunkReader, faultWords } from './reader.ts';
 import { requestOf } from './request.ts';
 
-/** OpenAI's chat completions and whoever speaks like them: Mistral, DeepSeek, xAI, our own host. */
+/** OpenAI's chat completions, also spoken by Mistral, DeepSeek, xAI and other hosts of this project. */
 export const openaiChat: UpstreamWire = {
   request: requestOf,
   answer: (text) => eventsOf(completionIn(text)),
@@ -16,7 +16,7 @@ export const openaiChat: UpstreamWire = {
   failure: failureOf,
 };
 
-/** @throws UpstreamFailure where the text is no completion */
+/** Parses the body of a completion. @throws UpstreamFailure where the text is not a completion */
 export function completionIn(text: string): Readonly<Record<string, unknown>> {
   const body = parsedJson(text);
   if (isRecord(body) && Array.isArray(body['choices']) && !body['error']) return body;
@@ -25,7 +25,7 @@ export function completionIn(text: string): Readonly<Record<string, unknown>> {
     error: new WireError(
       502,
       'upstream_error',
-      'The provider answered with what is no completion; ask again.',
+      'The provider sent a response that is not a completion; try again.',
       {
         code: 'upstream_failed',
       },
@@ -35,7 +35,7 @@ export function completionIn(text: string): Readonly<Record<string, unknown>> {
   });
 }
 
-/** A whole answer is a stream of one chunk. */
+/** Reads a complete answer as a stream of one chunk. */
 export function eventsOf(body: Readonly<Record<string, unknown>>, answers = 1): AnswerEvent[] {
   const reader = new ChunkReader(answers);
   return [...reader.read(body), ...reader.read('done')];

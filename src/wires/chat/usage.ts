@@ -5,8 +5,9 @@ const count = (value: unknown): number =>
   typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0;
 
 /**
- * What a provider of the chat wire counted; undefined where it counted nothing. What was read from a cache is within the
- * prompt's tokens. xAI counts thoughts beside the completion's tokens, everybody else within: the total tells.
+ * Reads the usage of a provider of the chat wire; undefined where it reports none. Cached tokens are included in the
+ * prompt tokens. xAI reports reasoning tokens in addition to the completion tokens, all others include them: the total
+ * distinguishes the two.
  */
 export function readUsage(usage: unknown): Usage | undefined {
   if (!isRecord(usage)) return undefined;
@@ -14,7 +15,7 @@ export function readUsage(usage: unknown): Usage | undefined {
   if (typeof prompt !== 'number' && typeof completion !== 'number') return undefined;
   const input = isRecord(usage['prompt_tokens_details']) ? usage['prompt_tokens_details'] : {};
   const output = isRecord(usage['completion_tokens_details']) ? usage['completion_tokens_details'] : {};
-  // DeepSeek's older name and Moonshot's.
+  // The last two are DeepSeek's older name and Moonshot's.
   const cached = input['cached_tokens'] ?? usage['prompt_cache_hit_tokens'] ?? usage['cached_tokens'];
   const cacheRead = Math.min(count(cached), count(prompt));
   const cacheWrite = Math.min(count(input['cache_write_tokens']), count(prompt) - cacheRead);
@@ -39,7 +40,7 @@ export interface ChatUsage {
   readonly completion_tokens_details?: { readonly reasoning_tokens: number };
 }
 
-/** As the chat wire counts. */
+/** Writes usage in the format of the chat wire. */
 export function writtenUsage(usage: Usage): ChatUsage {
   const written = usage.cacheWrite + usage.cacheWrite1h;
   const prompt = usage.fresh + written + usage.cacheRead;

@@ -11,7 +11,7 @@ export const lastFrame = frameOf('[DONE]');
 export const errorFrame = (error: HttpError): string =>
   frameOf(JSON.stringify({ error: errorObject(error) }));
 
-/** Chunks of answers, each a frame. */
+/** Writes answers as chunks, one frame each. */
 export class ChunkWriter implements StreamWriter {
   readonly #head: string;
   readonly #usageNull: string;
@@ -19,7 +19,7 @@ export class ChunkWriter implements StreamWriter {
   readonly #details = new ReasoningDetails();
   readonly #form: ResidentForm | undefined;
   #usage: Extract<AnswerEvent, { type: 'usage' }> | undefined;
-  /** Choices that have their role. */
+  /** Choices whose role was written. */
   readonly #begun = new Set<number>();
 
   constructor(about: AnswerAbout) {
@@ -77,7 +77,7 @@ export class ChunkWriter implements StreamWriter {
       this.#begun.add(choice);
       const content = event.type === 'tool_call' ? null : '';
       if (this.#form)
-        // As OpenAI begins, in a chunk of its own.
+        // OpenAI sends the role in a separate first chunk.
         role = this.#frame(choice, `"role":"assistant","content":${JSON.stringify(content)},"refusal":null`, {
           timings,
         });
@@ -122,6 +122,6 @@ interface ChunkMembers {
   readonly timings: Timings | undefined;
   readonly logprobs?: readonly TokenLogprob[] | undefined;
   readonly finish?: string | undefined;
-  /** Further members, as JSON text. */
+  /** Additional members, as JSON text. */
   readonly more?: string;
 }

@@ -6,12 +6,12 @@ import { writtenUsage } from '../chat/usage.ts';
 import { errorFrame, frameOf, lastFrame } from '../chat/writer.ts';
 import { factsOf } from './facts.ts';
 
-/** OpenAI's older text completions, as callers speak them. */
+/** OpenAI's legacy text completions as a client wire. */
 export const completionsWire: ClientWire = {
   name: 'completions',
   facts: factsOf,
   conversation() {
-    // A text to be gone on with is no conversation: only providers of the same wire can serve it.
+    // A text to continue is not a conversation: only providers of the same wire can serve it.
     throw invalidRequest('This model is not served on the completions wire; use POST /v1/chat/completions.', {
       param: 'model',
     });
@@ -23,7 +23,7 @@ export const completionsWire: ClientWire = {
 
 const headFor = (about: AnswerAbout) => headOf(about, 'text_completion', 'cmpl');
 
-/** Undefined: no `usage` event came. */
+/** Usage members; undefined where no `usage` event arrived. */
 const takenOf = (event: Extract<AnswerEvent, { type: 'usage' }> | undefined) =>
   event && {
     usage: writtenUsage(event.usage),

@@ -19,11 +19,11 @@ export const completionsBody = z
     prompt: z
       .union([text, tokenIds, list(z.union([text, tokenIds], form), inputsForm)], form)
       .nullish()
-      .describe('Texts, or the ids of tokens. Without any the model begins a document.'),
+      .describe('Texts or token ids. Without a prompt the model begins a document.'),
   })
   .meta({ id: 'CompletionRequest' });
 
-/** What the gateway has to know of a request. @throws WireError 400 */
+/** Reads what the gateway needs to know of a request. @throws WireError 400 */
 export function factsOf(body: Json): RequestFacts {
   const request = checked(completionsBody, body);
   const prompts = eachOf(request.prompt ?? '');

@@ -4,14 +4,14 @@ import { StreamReader } from '../chat/reader.ts';
 import { readUsage } from '../chat/usage.ts';
 import type { AnswerAbout } from '../core/wire.ts';
 
-/** The answers that come for a request; `facts.answers` also counts those that `best_of` throws away. */
+/** Number of answers that the response contains; `facts.answers` also counts those that `best_of` discards. */
 export function answersOf({ request: { body, facts } }: AnswerAbout): number {
   const n = typeof body['n'] === 'number' ? body['n'] : 1;
   const bestOf = typeof body['best_of'] === 'number' ? body['best_of'] : 1;
   return (facts.answers / Math.max(n, bestOf)) * n;
 }
 
-/** What text completions say, all answers as one. */
+/** Reads text completions; the events of all answers are merged into one. */
 export class CompletionReader extends StreamReader {
   readonly #answers: number;
   readonly #finished = new Set<number>();

@@ -17,7 +17,7 @@ interface Passed {
   readonly events: AnswerEvent[];
 }
 
-/** Both sides speak text completions: all passes as it came but for what has to change. */
+/** Translation where both sides speak text completions: everything passes unchanged except for required edits. */
 export const completionsSame: Translation = {
   request(request, options) {
     const { body } = request;
@@ -54,7 +54,7 @@ class SameStream implements StreamTranslation {
   readonly #about: AnswerAbout;
   readonly #reader: CompletionReader;
   readonly #includeUsage: boolean;
-  /** The frame that tells the usage, sent last. */
+  /** The frame with the usage, which is sent last. */
   #usage = '';
 
   constructor(about: AnswerAbout) {

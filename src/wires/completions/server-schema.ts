@@ -7,18 +7,18 @@ import { answerCount, peerMembers, samplingMembers, streamMembers } from '../cor
 export const completionRequest = requestBody('CompletionRequest', {
   model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
   prompt: textsOrIds(text, { count: 128, error: 'at most 128 prompts' }).describe(
-    'Taken as it stands; special tokens written in it are read as tokens.',
+    'Used verbatim; special tokens in the text are parsed as tokens.',
   ),
   suffix: text
     .nullish()
-    .describe('The text behind the answer, which then fills the gap between the prompt and it.'),
-  max_tokens: whole(0).describe("The answer's greatest length. Default 16."),
+    .describe('Text after the answer; the answer then fills the gap between prompt and suffix.'),
+  max_tokens: whole(0).describe('Maximum tokens of the answer. Default 16.'),
   n: answerCount,
   best_of: whole(1, 20).describe(
-    'Makes so many answers and gives the `n` likeliest, by the mean of their log probabilities.',
+    'Generates this many answers and returns the `n` most likely ones, by mean log probability.',
   ),
   logprobs: whole(0, 5).describe(
-    'Tell the log probability of each token and of so many of the likeliest; with `echo`, of the prompt too.',
+    'Report the log probability of each token and of this many most likely tokens; with `echo`, of the prompt too.',
   ),
   echo: flag.nullish().describe('Begin the answer with the prompt.'),
   ...samplingMembers,

@@ -7,7 +7,7 @@ export type { Timings } from './timings-schema.ts';
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
 export interface TokenLogprob {
-  /** On llama.cpp's wire. */
+  /** Token id; set on llama.cpp's wire. */
   readonly id?: number;
   readonly token: string;
   readonly logprob: number;
@@ -15,12 +15,12 @@ export interface TokenLogprob {
   readonly top_logprobs: readonly Omit<TokenLogprob, 'top_logprobs'>[];
 }
 
-/** Tokens of a text that is gone on with, a place in each list for each. */
+/** Log probabilities of a text completion; one entry per token in each list. */
 export interface TextLogprobs {
   readonly tokens: readonly string[];
   readonly token_logprobs: readonly (number | null)[];
   readonly top_logprobs: readonly (Readonly<Record<string, number>> | null)[];
-  /** Where each token begins in the choice's text, in code points. */
+  /** Offset of each token in the choice's text, in code points. */
   readonly text_offset: readonly number[];
 }
 
@@ -33,48 +33,48 @@ export function joinedLogprobs(parts: readonly TextLogprobs[]): TextLogprobs {
   };
 }
 
-/** What every event may carry. */
+/** Members common to all events. */
 interface Common {
-  /** Counted from 0, where a request asked for several answers. Default 0. */
+  /** Index of the choice, from 0, where a request asked for several answers. Default 0. */
   readonly choice?: number;
-  /** Its answer's measures so far, where the request asked for progress. */
+  /** Timings of the answer so far, where the request asked for progress. */
   readonly timings?: Timings;
 }
 
 /**
- * An answer as it comes, in nobody's words. A buffered answer is the list of its events. In order: at most one `start`,
- * then contents, `finish` once for each choice, `usage` any number of times anywhere, of which the last holds for all
- * choices (never to be added up); `failure` ends it, also after a `finish`.
+ * An answer as provider-neutral events. A buffered answer is the list of its events. Order: at most one `start`, then
+ * content events, one `finish` per choice, and `usage` any number of times anywhere; the last `usage` applies to all
+ * choices and must not be summed. `failure` ends the answer, also after a `finish`.
  */
 export type AnswerEvent = Common &
   (
-    | { readonly type: 'start' /** The provider's id of the answer. */; readonly id?: string }
-    /** The prompt while it is evaluated. */
+    | { readonly type: 'start' /** The provider's id for the answer. */; readonly id?: string }
+    /** Progress of the prompt evaluation. */
     | {
         readonly type: 'progress';
         readonly promptTokens: number;
-        /** Tokens that are evaluated so far, `cached` included. */
+        /** Prompt tokens evaluated so far, including `cached`. */
         readonly processed: number;
-        /** Tokens that were not computed again. */
+        /** Prompt tokens read from the cache. */
         readonly cached: number;
-        /** Since the evaluation began. */
+        /** Milliseconds since the evaluation began. */
         readonly ms: number;
       }
     | {
         readonly type: 'text';
         readonly text: string;
-        /** Tokens that it was made of, on llama.cpp's wire. */
+        /** Ids of the tokens of the text; set on llama.cpp's wire. */
         readonly ids?: readonly number[];
         readonly logprobs?: readonly TokenLogprob[];
-        /** As text completions tell them. */
+        /** In the format of text completions. */
         readonly textLogprobs?: TextLogprobs;
       }
     | { readonly type: 'refusal'; readonly text: string }
     | { readonly type: 'reasoning'; readonly text: string; readonly logprobs?: readonly TokenLogprob[] }
-    /** Seals the reasoning since the last seal. */
+    /** Signature of the reasoning since the previous signature. */
     | { readonly type: 'reasoning_signature'; readonly signature: string }
     | { readonly type: 'sealed_reasoning'; readonly data: string; readonly id?: string }
-    /** The n-th call, counted from 0 without holes over calls only. */
+    /** `index` counts tool calls only, from 0 without gaps. */
     | {
         readonly type: 'tool_call';
         readonly index: number;
@@ -87,14 +87,17 @@ export type AnswerEvent = Common &
     | {
         readonly type: 'finish';
         readonly reason: FinishReason;
-        /** The provider's own word, where it says more (`pause_turn`, `refusal`, `MALFORMED_FUNCTION_CALL`). */
+        /**
+         * The provider's own finish reason, where it is more specific (`pause_turn`, `refusal`,
+         * `MALFORMED_FUNCTION_CALL`).
+         */
         readonly detail?: string;
         readonly stopText?: string;
       }
-    /** The provider reported a fault within its stream, or cut it off. */
+    /** The provider reported an error within its stream, or the stream was truncated. */
     | {
         readonly type: 'failure';
-        readonly error: WireError /** May be asked again. */;
+        readonly error: WireError /** Whether a retry may succeed. */;
         readonly again: boolean;
       }
   );

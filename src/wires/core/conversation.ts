@@ -1,15 +1,16 @@
 import type { Effort } from './types.ts';
 
 /**
- * A request for an answer in nobody's words: what every wire of callers is read into and every wire of providers is
- * written from. What only one wire knows is not here: same-wire requests pass through as they came (`wire.ts`).
+ * A provider-neutral completion request. Every client wire is read into it and every provider wire is written from it.
+ * Members that only one wire knows are absent: where client and provider speak the same wire, requests pass through
+ * unchanged (`wire.ts`).
  */
 export interface Conversation {
   readonly messages: readonly Message[];
   readonly tools: readonly Tool[];
   readonly toolChoice?: 'auto' | 'none' | 'required' | { readonly name: string };
   readonly parallelToolCalls?: boolean;
-  /** The most tokens of the answer, reasoning included. */
+  /** Maximum number of tokens of the answer, reasoning included. */
   readonly maxTokens?: number;
   readonly temperature?: number;
   readonly topP?: number;
@@ -18,16 +19,16 @@ export interface Conversation {
   readonly stop: readonly string[];
   readonly presencePenalty?: number;
   readonly frequencyPenalty?: number;
-  /** The number of likeliest tokens to show at each place; undefined: no log probabilities. */
+  /** Number of most likely tokens to report at each position; undefined: no log probabilities. */
   readonly topLogprobs?: number;
   readonly reasoning?: Reasoning;
   readonly format: AnswerFormat;
-  /** Who asks, as the caller names it. */
+  /** The caller's identifier of its user. */
   readonly user?: string;
 }
 
 export interface Message {
-  /** `system` may stand anywhere; `tool` holds results only. */
+  /** `system` may occur anywhere; `tool` contains only results. */
   readonly role: 'system' | 'user' | 'assistant' | 'tool';
   readonly parts: readonly Part[];
 }
@@ -36,16 +37,19 @@ export type Part =
   | { readonly type: 'text'; readonly text: string; readonly cache?: CacheMark }
   | ImagePart
   | FilePart
-  /** What the model thought; `signature` is its maker's seal, marked (`seals.ts`), without which it is not taken back. */
+  /**
+   * Reasoning text. `signature` is the provider's signature, tagged with its issuer (`reasoning-signatures.ts`);
+   * without it the provider does not accept the reasoning.
+   */
   | { readonly type: 'reasoning'; readonly text: string; readonly signature?: string }
-  /** Thoughts that only their maker can read, marked (`seals.ts`). */
+  /** Encrypted reasoning that only its provider can read, tagged with its issuer (`reasoning-signatures.ts`). */
   | { readonly type: 'sealed_reasoning'; readonly data: string; readonly id?: string }
   | { readonly type: 'refusal'; readonly text: string }
   | ToolCallPart
   | {
       readonly type: 'tool_result';
       readonly id: string;
-      /** The name of the tool that was called, found through the call's id. */
+      /** The name of the called tool, looked up by the id of the call. */
       readonly name: string;
       readonly parts: readonly (ImagePart | { readonly type: 'text'; readonly text: string })[];
       readonly failed: boolean;
@@ -74,14 +78,14 @@ export interface ToolCallPart {
   readonly type: 'tool_call';
   readonly id: string;
   readonly name: string;
-  /** JSON text, as the model wrote it. */
+  /** JSON text as written by the model. */
   readonly arguments: string;
-  /** The provider's seal on the thought behind the call (Google's `thoughtSignature`). */
+  /** The provider's signature of the reasoning behind the call (Google's `thoughtSignature`). */
   readonly signature?: string;
   readonly cache?: CacheMark;
 }
 
-/** A breakpoint: what stands before and here is kept for later requests. */
+/** A cache breakpoint: the prompt up to and including this part is cached for later requests. */
 export interface CacheMark {
   readonly ttl?: '5m' | '1h';
 }
@@ -97,7 +101,7 @@ export interface Tool {
 
 export interface Reasoning {
   readonly effort?: Effort;
-  /** A budget, within `maxTokens`. */
+  /** Token budget; included in `maxTokens`. */
   readonly maxTokens?: number;
 }
 

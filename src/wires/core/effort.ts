@@ -1,14 +1,14 @@
 import type { UpstreamModel } from './types.ts';
 import type { Effort } from './types.ts';
 
-/** How much a model should think, in the words of OpenAI's wires and Anthropic's; the least first. */
+/** Reasoning effort levels of OpenAI's and Anthropic's wires, in ascending order. */
 export const efforts: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
-/** The levels that the configuration names. */
+/** The effort levels that the configuration lists. */
 export const levelsOf = ({ efforts: levels = [] }: Pick<UpstreamModel, 'efforts'>): readonly Effort[] =>
   levels;
 
-/** The level of a model that is nearest to the one asked for, the lower of two; undefined where it has none. */
+/** The level nearest to the requested one, the lower of two equally near; undefined where the model has none. */
 export function nearestEffort(wanted: Effort, levels: readonly Effort[]): Effort | undefined {
   const place = efforts.indexOf(wanted);
   const distance = (level: Effort) => Math.abs(efforts.indexOf(level) - place);
@@ -20,7 +20,7 @@ export function nearestEffort(wanted: Effort, levels: readonly Effort[]): Effort
     );
 }
 
-/** Shares of the answer's tokens that may be thought, for models that take a budget. */
+/** Fractions of the answer's tokens that may be used for reasoning, for models that take a budget. */
 const shares: Readonly<Record<Effort, number>> = {
   none: 0,
   minimal: 0.1,
@@ -31,10 +31,10 @@ const shares: Readonly<Record<Effort, number>> = {
   max: 0.95,
 };
 
-/** The tokens to think with of `maxTokens`; 0: no thinking. Leaves room for the answer. */
+/** Reasoning budget in tokens out of `maxTokens`; 0 disables reasoning. Leaves room for the answer. */
 export const budgetOf = (effort: Effort, maxTokens: number): number => Math.floor(maxTokens * shares[effort]);
 
-/** The effort whose budget is nearest to `budget` of `maxTokens`, the lower of two. */
+/** The effort whose budget is nearest to `budget` out of `maxTokens`, the lower of two equally near. */
 export function effortOf(budget: number, maxTokens: number): Effort {
   const distance = (effort: Effort) => Math.abs(budgetOf(effort, maxTokens) - budget);
   return efforts.reduce((best, effort) => (distance(effort) < distance(best) ? effort : best));

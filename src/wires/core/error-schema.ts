@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 export const violations = z.array(z.object({ path: z.string(), message: z.string() })).optional();
 
-/** OpenAI's: all four members are always there. */
+/** OpenAI's error body; all four members are always present. */
 export const openaiError = z
   .object({
     error: z.object({

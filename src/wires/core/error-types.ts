@@ -1,4 +1,4 @@
-/** What each wire calls an error. */
+/** Error type names of each wire. */
 interface ErrorTypes {
   readonly openai: 'invalid_request_error' | 'rate_limit_error' | 'server_error';
   readonly anthropic: string;
@@ -20,7 +20,7 @@ type LlamaCppErrorType = (typeof llamaCppErrorTypes)[number];
 const invalid = 'invalid_request_error';
 const refused: ErrorTypes = { openai: invalid, anthropic: invalid, llamaCpp: invalid };
 const failed: ErrorTypes = { openai: 'server_error', anthropic: 'api_error', llamaCpp: 'server_error' };
-/** For these wires it is the same word. */
+/** Error types with the same name on the wires of Anthropic and llama.cpp. */
 const named = (type: 'authentication_error' | 'permission_error' | 'not_found_error'): ErrorTypes => ({
   ...refused,
   anthropic: type,
@@ -38,6 +38,6 @@ const byStatus: Readonly<Record<number, ErrorTypes>> = {
   503: { ...failed, llamaCpp: 'unavailable_error' },
 };
 
-/** By the HTTP status; those that have none of their own follow from their hundred. */
+/** Error types for an HTTP status; statuses without an entry follow from their class. */
 export const errorTypes = (status: number): ErrorTypes =>
   byStatus[status] ?? (status >= 500 ? failed : refused);

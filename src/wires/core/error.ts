@@ -1,7 +1,7 @@
 import { HttpError, type HttpErrorOptions } from '../../http/error.ts';
 import { errorTypes } from './error-types.ts';
 
-/** Types of errors on the wire. */
+/** Error types of the gateway's wires. */
 export type WireErrorType =
   | 'invalid_request_error'
   | 'insufficient_allowance'
@@ -13,11 +13,14 @@ export type WireErrorType =
 
 export interface WireErrorOptions extends HttpErrorOptions {
   readonly code?: string;
-  /** Further members of the error object. */
+  /** Additional members of the error object. */
   readonly more?: Readonly<Record<string, unknown>>;
 }
 
-/** What a caller of the gateway is told. The message is whole sentences: what is wrong and what to do. Never holds a secret. */
+/**
+ * An error that a gateway caller receives. The message is in complete sentences: what is wrong and what to do. It never
+ * contains a secret.
+ */
 export class WireError extends HttpError {
   readonly type: WireErrorType;
   readonly more: WireErrorOptions['more'];
@@ -34,7 +37,7 @@ export class WireError extends HttpError {
     this.more = more;
   }
 
-  /** The error object of every wire, buffered and in-band: OpenAI's clients want all four members present. */
+  /** The error object of every wire, in bodies and in streams. OpenAI's clients require all four members. */
   get body(): Record<string, unknown> {
     return {
       message: this.message,
@@ -47,7 +50,7 @@ export class WireError extends HttpError {
   }
 }
 
-/** The error object of OpenAI's wires, in bodies and in streams: clients want all four members present. */
+/** The error object of OpenAI's wires, in bodies and in streams. Clients require all four members. */
 export function errorObject(error: HttpError): Readonly<Record<string, unknown>> {
   if (error instanceof WireError) return error.body;
   const { status, code, message, param, violations } = error;
@@ -63,6 +66,6 @@ export function errorObject(error: HttpError): Readonly<Record<string, unknown>>
 export const invalidRequest = (message: string, options: WireErrorOptions = {}): WireError =>
   new WireError(400, 'invalid_request_error', message, options);
 
-/** The model lacks what the request asks for. @param param the member of the request */
+/** An error for a request that needs a capability the model lacks. @param param the request member */
 export const unsupported = (param: string, message: string): WireError =>
   invalidRequest(message, { code: 'unsupported_parameter', param });

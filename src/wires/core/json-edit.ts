@@ -2,10 +2,11 @@ import type { Json } from '../../util/json.ts';
 import type { ClientRequest, UpstreamBody } from './wire.ts';
 
 /**
- * Replaces, adds or (value `undefined`) removes members of a JSON object's text and leaves all else byte by byte: numbers
- * that a parser would change (`1.0`, 20 digits), order, spaces, escapes. New members come last. Of several members with
- * one name only the last stays, which is the one that `JSON.parse` gives: what was judged is what is sent.
- * @param text what `JSON.parse` accepts as an object; the time is linear in its length
+ * Replaces, adds or (value `undefined`) removes members of a JSON object's text and leaves everything else byte for
+ * byte: numbers that a parser would change (`1.0`, 20 digits), order, whitespace, escapes. New members are appended. Of
+ * several members with one name only the last is kept, which is the one `JSON.parse` returns, so the text that is sent
+ * matches the value that was checked.
+ * @param text text that `JSON.parse` accepts as an object; the running time is linear in its length
  */
 export function editMembers(text: string, edits: Readonly<Record<string, unknown>>): string {
   const members = membersOf(text);
@@ -26,7 +27,7 @@ export function editMembers(text: string, edits: Readonly<Record<string, unknown
   return edited + text.slice(members.at(-1)?.end ?? open);
 }
 
-/** A request with members replaced, added or removed: as text for a provider, as a value for our own engine. */
+/** A request with members replaced, added or removed: as text for a provider, as a value for the local engine. */
 export const editedBody = (
   path: string,
   { text, body }: Pick<ClientRequest, 'text' | 'body'>,
@@ -34,7 +35,7 @@ export const editedBody = (
 ): UpstreamBody => ({
   path,
   headers: {},
-  // Only one of them is asked for.
+  // Lazy, because only one of the two is used.
   get text() {
     return editMembers(text, edits);
   },
@@ -43,7 +44,7 @@ export const editedBody = (
   },
 });
 
-/** Offsets of a member within its text. */
+/** Offsets of a member within the text. */
 interface Member {
   readonly name: string;
   readonly start: number;
@@ -68,7 +69,7 @@ function membersOf(text: string): Member[] {
     const nameEnd = pastString(text, at);
     const written = text.slice(start + 1, nameEnd - 1);
     const name = written.includes('\\') ? (JSON.parse(`"${written}"`) as string) : written;
-    // Past the colon.
+    // Skips the colon.
     const value = pastSpace(text, pastSpace(text, nameEnd) + 1);
     const end = pastValue(text, value);
     members.push({ name, start, value, end });
@@ -84,7 +85,7 @@ function pastSpace(text: string, at: number): number {
   return past;
 }
 
-/** @param at of the opening quote */
+/** @param at offset of the opening quote */
 function pastString(text: string, at: number): number {
   let end = at;
   for (;;) {

@@ -1,4 +1,4 @@
-/** For messages: what came, in words. */
+/** Describes the type of a value for error messages. */
 export const kindOf = (value: unknown): string => {
   if (value === undefined) return 'nothing';
   if (value === null) return 'null';
@@ -6,10 +6,10 @@ export const kindOf = (value: unknown): string => {
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 };
 
-/** Digits beyond what a double holds, as in ids that count up. */
+/** Integers with more digits than a double represents exactly, such as sequential ids. */
 const longNumber = /\d{16}/;
 
-// Newer than the compiler's library.
+// Not yet in the compiler's standard library types.
 const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => unknown };
 type Reviver = (this: unknown, key: string, value: unknown) => unknown;
 
@@ -18,14 +18,14 @@ const asWritten = (_key: string, value: unknown, { source }: { source?: string }
     ? rawJSON(source)
     : value;
 
-/** As `JSON.parse`, but numbers that it would round are serialised again as they were written. */
+/** Like `JSON.parse`, but numbers that a double would round are serialized again as they were written. */
 export function parseExact(text: string): unknown {
   return longNumber.test(text) ? JSON.parse(text, asWritten as Reviver) : JSON.parse(text);
 }
 
 type Present<Members> = { [Name in keyof Members]?: NonNullable<Members[Name]> };
 
-/** Absent rather than undefined or null. */
+/** Omits members that are undefined or null. */
 export const present = <Members extends object>(members: Members): Present<Members> =>
   Object.fromEntries(
     Object.entries(members).filter(([, value]) => value !== undefined && value !== null),

@@ -1,14 +1,14 @@
 import type { RequestFacts } from './wire.ts';
 
-/** A pool chooses by so much of the text which host may have it in its cache. */
+/** Length of the prompt prefix by which a pool selects the host that may have it cached. */
 const maxPrefixLength = 4096;
 /**
- * What is read into the prompt from elsewhere has no size that anybody knows beforehand; any bytes of files at all bound
- * the input by the whole window.
+ * Content that the provider fetches by reference has no known size. A nonzero file size makes the input bound the whole
+ * context window.
  */
 export const unknownSize = 1;
 
-/** Counts what the model will read. */
+/** Counts the input of a request, to bound its tokens. */
 export class Measure {
   textBytes = 0;
   parts = 0;
@@ -16,7 +16,7 @@ export class Measure {
   fileBytes = 0;
   prefix = '';
 
-  /** @param text anything else counts for nothing */
+  /** @param text counted where it is a string */
   text(text: unknown): void {
     if (typeof text !== 'string') return;
     this.bytes(text);
@@ -24,19 +24,19 @@ export class Measure {
       this.prefix += text.slice(0, maxPrefixLength - this.prefix.length);
   }
 
-  /** Text that is no beginning of a prompt. */
+  /** Counts text that is not part of the prompt prefix. */
   bytes(text: string): void {
     this.textBytes += Buffer.byteLength(text);
   }
 
-  /** @param text or the ids of tokens: a byte at the most is a token at the most, so an id counts as a byte */
+  /** @param text a string, or token ids; a token is at least one byte of text, so an id counts as one byte */
   part(text: unknown): void {
     this.parts++;
     if (Array.isArray(text)) this.textBytes += text.length;
     else this.text(text);
   }
 
-  /** @param data base64, or a data URL; anything else counts for nothing */
+  /** @param data base64 or a data URL; anything else is not counted */
   file(data: unknown): void {
     if (typeof data !== 'string') return;
     const start = data.startsWith('data:') ? data.indexOf(',') + 1 : 0;

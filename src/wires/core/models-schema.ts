@@ -4,9 +4,9 @@ export const modelEntry = z
   .object({
     id: z.string(),
     object: z.literal('model'),
-    type: z.literal('model').describe("Anthropic's name of `object`."),
+    type: z.literal('model').describe("Anthropic's name for `object`."),
     display_name: z.string(),
-    created: z.int().describe('When it was loaded; of one that is only stored, when its files changed last.'),
+    created: z.int().describe('Time of loading; for a stored model, the last change of its files.'),
     created_at: z.iso.datetime(),
     owned_by: z.string(),
     architecture: z.string(),
@@ -15,9 +15,9 @@ export const modelEntry = z
     context_length: z
       .int()
       .optional()
-      .describe('Tokens of prompt and answer together, or of a text to embed; of the resident model.'),
-    embedding_dimensions: z.int().optional().describe('Of a model that makes embeddings, and no text.'),
-    digest: z.string().optional().describe('Of the resident model.'),
+      .describe('Tokens of prompt and answer together, or of a text to embed. Resident model only.'),
+    embedding_dimensions: z.int().optional().describe('Embedding models only.'),
+    digest: z.string().optional().describe('Resident model only.'),
   })
   .meta({ id: 'Model' });
 export type ModelEntry = z.infer<typeof modelEntry>;

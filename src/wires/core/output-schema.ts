@@ -17,7 +17,7 @@ const choices = list(text.min(1, 'must not be empty'), {
 const nameForm = 'expected a name of 1 to 64 letters, digits, underscores and dashes';
 const jsonText = 'expected a JSON schema, or the text of one';
 
-/** vLLM takes schemas as texts too. */
+/** vLLM also accepts schemas as JSON text. */
 const schemaOrText = z.union(
   [
     schema,
@@ -54,15 +54,15 @@ export const responseFormat = z.discriminatedUnion(
               .string({ error: nameForm })
               .regex(/^[\w-]{1,64}$/, nameForm)
               .nullish()
-              .describe('Of no effect.'),
+              .describe('Has no effect.'),
             description: text.nullish(),
             schema: schema.nullish().describe('Default: any object.'),
-            strict: flag.nullish().describe('The schema is kept to the letter in either case.'),
+            strict: flag.nullish().describe('The schema is enforced in either case.'),
           },
           { error: 'expected {schema}' },
         )
         .nullish(),
-      schema: schema.nullish().describe("llama.cpp's way of writing it, in place of `json_schema`."),
+      schema: schema.nullish().describe("llama.cpp's form, instead of `json_schema`."),
     }),
   ],
   {
@@ -70,15 +70,21 @@ export const responseFormat = z.discriminatedUnion(
   },
 );
 
-/** What the answer must look like, under the names of OpenAI, llama.cpp, vLLM and SGLang. */
+/** Members that constrain the answer, under the names of OpenAI, llama.cpp, vLLM and SGLang. */
 export const outputMembers = {
   response_format: responseFormat.nullish().describe('Text, a JSON object, or JSON that fits a schema.'),
   json_schema: schema.nullish().describe("llama.cpp's name for a JSON schema of the answer."),
-  grammar: grammarText.nullish().describe("llama.cpp's: a grammar in GBNF, or in EBNF; it begins at `root`."),
-  guided_json: schemaOrText.nullish().describe("vLLM's: a JSON schema."),
-  guided_regex: grammarText.nullish().describe("vLLM's: a regular expression of the whole answer."),
-  guided_choice: choices.nullish().describe("vLLM's: one of these texts."),
-  guided_grammar: grammarText.nullish().describe("vLLM's: a grammar in EBNF; it begins at `root`."),
+  grammar: grammarText
+    .nullish()
+    .describe("llama.cpp's member: a grammar in GBNF or EBNF with the start rule `root`."),
+  guided_json: schemaOrText.nullish().describe("vLLM's member: a JSON schema."),
+  guided_regex: grammarText
+    .nullish()
+    .describe("vLLM's member: a regular expression that matches the whole answer."),
+  guided_choice: choices.nullish().describe("vLLM's member: the answer is one of these texts."),
+  guided_grammar: grammarText
+    .nullish()
+    .describe("vLLM's member: a grammar in EBNF with the start rule `root`."),
   ebnf: grammarText.nullish().describe("SGLang's name for `guided_grammar`."),
   regex: grammarText.nullish().describe("SGLang's name for `guided_regex`."),
   guided_whitespace_pattern: unserved('guided_whitespace_pattern'),
@@ -96,6 +102,6 @@ export const outputMembers = {
       { error: 'expected an object with one of json, regex, choice, grammar and json_object' },
     )
     .nullish()
-    .describe("vLLM's newer way of writing the `guided_` members."),
+    .describe("vLLM's newer form of the `guided_` members."),
 };
 export type OutputBody = z.infer<z.ZodObject<typeof outputMembers>>;

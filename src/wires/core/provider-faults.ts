@@ -1,7 +1,7 @@
 import { WireError, invalidRequest } from './error.ts';
 import type { UpstreamFault } from './wire.ts';
 
-/** What a provider says of a fault, each member as far as it is there. */
+/** Error members of a provider's response, each where present. */
 export interface ProviderWords {
   readonly message?: unknown;
   readonly code?: unknown;
@@ -9,7 +9,7 @@ export interface ProviderWords {
   readonly param?: unknown;
 }
 
-/** What the status and the words of a provider mean to the caller and to the router, the same for all wires. */
+/** Classifies a provider's error response for the caller and the router, the same for all wires. */
 export function providerFault(
   status: number,
   words: ProviderWords,
@@ -23,12 +23,12 @@ export function providerFault(
   const later = { again: true, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
 
   if (isOutOfCredit(status, words)) {
-    const message = `The provider's account that serves this model is out of credit or quota; to ask again does not help until its owner adds some.${quoted}`;
+    const message = `The provider's account that serves this model is out of credit or quota; retrying does not help until its owner adds some.${quoted}`;
     const error = new WireError(502, 'upstream_error', message, {
       code: quotaExhausted,
       headers: { 'x-should-retry': 'false' },
     });
-    // Never again here, but perhaps elsewhere.
+    // Never retried at this provider, but possibly at another.
     return { error, again: true, unwell: false, retryAfterMs: onlyElsewhere };
   }
   if (isRefusal(status) || status === 500) {
@@ -58,31 +58,38 @@ export function providerFault(
     }
     case 408:
     case 504: {
-      const message = `The provider did not answer in time; ask again.${quoted}`;
+      const message = `The provider did not answer in time; try again.${quoted}`;
       return { error: upstream(504, 'upstream_timeout', message), ...later, unwell: status === 504 };
     }
     case 429: {
-      const message = `The provider takes no more requests for now; ask again later.${quoted}`;
+      const message = `The provider is rate limiting requests; try again later.${quoted}`;
       const error = new WireError(429, 'rate_limit_error', message, {
         code: 'rate_limit_exceeded',
         headers: { 'retry-after': '1' },
       });
-      // One caller's requests may be too many, and the others' few: that is no sign of bad health.
+      // A rate limit does not make the provider unhealthy: one caller's requests may be too many while others are
+      // served.
       return { error, ...later, unwell: false };
     }
     default: {
-      const message = `The provider failed with status ${status}; ask again.${quoted}`;
+      const message = `The provider failed with status ${status}; try again.${quoted}`;
       return { error: upstream(502, 'upstream_failed', message), ...later, unwell: true };
     }
   }
 }
 
-/** A fault that a provider reports within a stream, where the status was 200: its words tell what it would have been. */
+/**
+ * Classifies an error that a provider reports within a stream of status 200. Its code and type determine the equivalent
+ * status.
+ */
 export function faultInStream(words: ProviderWords): UpstreamFault {
   return providerFault(statusOf(words), words);
 }
 
-/** A fault that an answer of status 200 told of. What does not go better the next time is the request's, not its health's. */
+/**
+ * Classifies an error event of an answer with status 200. An error that is not retryable is caused by the request and
+ * does not count against the provider's health.
+ */
 export function faultInAnswer({ error, again }: Pick<UpstreamFault, 'error' | 'again'>): UpstreamFault {
   const isExhausted = error.code === quotaExhausted;
   return {
@@ -93,12 +100,15 @@ export function faultInAnswer({ error, again }: Pick<UpstreamFault, 'error' | 'a
   };
 }
 
-/** A pause after which nobody asks the same provider again within a request. */
+/** An infinite delay: the provider is not asked again for this request. */
 const onlyElsewhere = Number.POSITIVE_INFINITY;
 const quotaExhausted = 'provider_quota_exhausted';
 const creditCodes =
   /insufficient_(quota|balance|credits?|funds)|billing_(error|hard_limit|not_active)|payment_required/i;
-/** Anthropic says it with status 400, xAI with 403 and 429. That a quota is exceeded Google also says of a minute's. */
+/**
+ * Anthropic reports it with status 400, xAI with 403 and 429. Google's "quota exceeded" is absent, because it is also
+ * used for per-minute limits.
+ */
 const creditWords =
   /^your credit balance is too low|^insufficient (account )?balance\b|run out of (available )?credits|used all (available|of your) credits/i;
 
@@ -110,7 +120,7 @@ const isOutOfCredit = (status: number, { message, code, type }: ProviderWords): 
 
 const isRefusal = (status: number) => status === 400 || status === 413 || status === 422;
 
-/** By the names that providers give to their faults; what is unknown is theirs to mend. */
+/** Status by the error names that providers use. An unknown name counts as the provider's fault. */
 const namedFaults: readonly (readonly [RegExp, number])[] = [
   [/rate_?limit|too_many_requests|resource_exhausted/i, 429],
   [/overloaded|unavailable/i, 503],
@@ -128,15 +138,15 @@ function statusOf(words: ProviderWords): number {
   return namedFaults.find(([pattern]) => pattern.test(names))?.[1] ?? 500;
 }
 
-/** Providers name it in many ways; most say it in prose only. */
+/** Providers use many names for a context overflow; most state it in the message only. */
 const overflowCodes = /context_?(length|window|size).*exceed|exceed.*context|prompt_too_long/i;
 const overflowWords: readonly RegExp[] = [
   // OpenAI, DeepSeek, vLLM: "This model's maximum context length is 8192 tokens. However, you requested 9000..."
   /maximum context length/i,
-  // OpenAI's newer wording and llama.cpp: "exceeds the (available) context window/size"
+  // OpenAI's newer message and llama.cpp: "exceeds the (available) context window/size"
   /exceeds?\b.{0,60}\bcontext (window|size|length)/i,
   /context (window|size|length)\b.{0,60}\bexceed/i,
-  // llama.cpp of old: "the request exceeds the available context size"; Ollama: "input length exceeds context length"
+  // Older llama.cpp: "the request exceeds the available context size"; Ollama: "input length exceeds context length"
   /input (length|prompt)\b.{0,60}\bexceeds?\b/i,
   // Mistral: "Prompt contains 40000 tokens ... too large for model with 32768 maximum context length"; Anthropic
   /prompt (is too long|contains \d+ tokens)/i,
@@ -155,7 +165,7 @@ export function isContextOverflow({ message, code, type }: ProviderWords): boole
   return overflowWords.some((pattern) => pattern.test(said));
 }
 
-/** The provider's wish in ms: `retry-after-ms`, or `retry-after` in seconds or as a date. */
+/** The provider's requested delay in ms: `retry-after-ms`, or `retry-after` in seconds or as a date. */
 function retryAfter(headers: Readonly<Record<string, string>>): number | undefined {
   const ms = headers['retry-after-ms'];
   if (ms !== undefined && ms.trim() !== '' && Number(ms) >= 0) return Number(ms);
@@ -178,9 +188,9 @@ const longest = 500;
 const cut = '[cut]';
 
 /**
- * What a provider wrote, fit to be shown: one line of at most 500 characters without what looks like a credential, also one
- * that is masked in part. Providers echo keys, whole or with stars.
- * What was sent is known to whoever sent it, and is cut there.
+ * Sanitizes a provider's message: one line of at most 500 characters, without anything that looks like a credential,
+ * including partly masked ones. Providers echo keys, whole or masked. The credential that was sent is known to the
+ * sender, which removes it.
  */
 export function safeMessage(text: string): string {
   const line = text
@@ -197,7 +207,7 @@ export function safeMessage(text: string): string {
   return safe.length <= longest ? safe : `${safe.slice(0, longest - 1)}…`;
 }
 
-/** What providers begin their keys with. */
+/** Prefixes of providers' keys. */
 const keyStart =
   /^(sk|pk|rk|ak|key|gsk|xai|hf|pplx|nvapi|fw|tgp|csk|r8|glpat|ghp|lathe)[-_][\w*.…•-]{6,}|^(AIza|ya29\.|eyJ|AKIA|AQ\.)[\w.-]{8,}/i;
 
@@ -208,18 +218,20 @@ function isKeyLike(word: string): boolean {
   return word.split('/').some((run) => run.length >= 20 && isRandom(run));
 }
 
-/** Random characters change their kind at every second place; names such as `Qwen3-Coder-480B-A35B` at few. */
+/**
+ * Random text changes its character class at every second position; names such as `Qwen3-Coder-480B-A35B` rarely do.
+ */
 function isRandom(word: string): boolean {
   let changes = 0;
   for (let at = 1; at < word.length; at++) {
     const [before, here] = [kindOf(word.charCodeAt(at - 1)), kindOf(word.charCodeAt(at))];
-    // A capital before small letters begins a word.
+    // An upper-case letter before lower-case letters begins a word.
     if (before !== 0 && here !== 0 && before !== here && !(before === 2 && here === 3)) changes++;
   }
   return changes / word.length > 0.24;
 }
 
-/** 0 neither, 1 digit, 2 capital, 3 small. */
+/** 0 other, 1 digit, 2 upper case, 3 lower case. */
 function kindOf(code: number): number {
   if (code >= 0x30 && code <= 0x39) return 1;
   if (code >= 0x41 && code <= 0x5a) return 2;

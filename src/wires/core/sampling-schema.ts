@@ -3,22 +3,28 @@ import { dictionary } from '../../http/schema/list.ts';
 import { between, emptyList, flag, number, refused, seed, stops, text, whole } from './members.ts';
 import { postSamplingProbs, progressMembers } from './timings-schema.ts';
 
-/** A member that we know and do not serve: refused rather than ignored. */
+/** A known member that is not supported. It is refused rather than ignored. */
 export const unserved = (what: string, idle?: (value: unknown) => boolean) =>
   refused(`${what} is not supported; leave it out`, idle);
 
-/** The members that steer sampling, the same on both completion routes. All may be null, which is absent. */
+/** Sampling members of both completion routes. `null` counts as absent. */
 export const samplingMembers = {
-  temperature: between(0, 2).describe('0 always takes the likeliest token. Default 1.'),
-  top_p: between(0, 1).describe('Keeps the likeliest tokens up to this probability. Default 1: all.'),
-  top_k: whole(-1, 2 ** 31).describe(
-    'Keeps this many of the likeliest tokens; 0 or -1 keeps all. Default 0: all.',
+  temperature: between(0, 2).describe('0 always selects the most likely token. Default 1.'),
+  top_p: between(0, 1).describe(
+    'Keeps the most likely tokens up to this cumulative probability. Default 1: all.',
   ),
-  min_p: between(0, 1).describe("Keeps tokens of at least this part of the likeliest token's probability."),
-  repetition_penalty: between(0.01, 10).describe('Over prompt and answer; 1 is off. Also `repeat_penalty`.'),
-  repeat_penalty: between(0.01, 10).describe('The same as `repetition_penalty`.'),
-  presence_penalty: between(-2, 2).describe('Over the answer; 0 is off.'),
-  frequency_penalty: between(-2, 2).describe('Over the answer, for each occurrence; 0 is off.'),
+  top_k: whole(-1, 2 ** 31).describe(
+    'Keeps this many of the most likely tokens; 0 or -1 keeps all. Default 0.',
+  ),
+  min_p: between(0, 1).describe(
+    "Keeps tokens with at least this fraction of the most likely token's probability.",
+  ),
+  repetition_penalty: between(0.01, 10).describe(
+    'Applies to prompt and answer; 1 disables it. Alias: `repeat_penalty`.',
+  ),
+  repeat_penalty: between(0.01, 10).describe('Alias of `repetition_penalty`.'),
+  presence_penalty: between(-2, 2).describe('Applies to the answer; 0 disables it.'),
+  frequency_penalty: between(-2, 2).describe('Applies to the answer, for each occurrence; 0 disables it.'),
   logit_bias: dictionary(
     {
       error: 'expected an object of token ids to numbers from -100 to 100',
@@ -28,17 +34,17 @@ export const samplingMembers = {
     number(-100, 100),
   )
     .nullish()
-    .describe('Token id to the amount added to its logit.'),
+    .describe('Maps token ids to the amount added to the logit.'),
   seed: seed.describe(
-    'The same seed and request give the same text; its low 32 bits count. Default: random.',
+    'The same seed and request give the same text; the low 32 bits are used. Default: random.',
   ),
   stop: stops(16, text.min(1, 'a stop text must not be empty')),
 };
 
-/** What peers take beside OpenAI's members, on both completion routes. */
+/** Members of other inference servers beyond OpenAI's, on both completion routes. */
 export const peerMembers = {
   post_sampling_probs: postSamplingProbs,
-  ignore_eos: flag.nullish().describe("Go on after the model's end token."),
+  ignore_eos: flag.nullish().describe("Continue after the model's end token."),
   min_tokens: unserved('min_tokens', (value) => value === 0),
   stop_token_ids: unserved('stop_token_ids', emptyList),
   bad_words: unserved('bad_words', emptyList),
@@ -59,7 +65,7 @@ export const peerMembers = {
 };
 
 export const answerCount = whole(1, 128).describe(
-  'Answers to the same prompt, each drawn with a seed of its own. Default 1.',
+  'Number of answers to the prompt, each sampled with its own seed. Default 1.',
 );
 
 export const streamMembers = {
@@ -67,11 +73,11 @@ export const streamMembers = {
   stream_options: z
     .object({ include_usage: flag.nullish() }, { error: 'expected an object' })
     .nullish()
-    .describe('With `include_usage` a last chunk without choices tells what the answers took.'),
+    .describe('With `include_usage`, a last chunk without choices carries the usage.'),
   ...progressMembers,
 };
 
-/** Whether the engine has to tell how far it is. */
+/** Requests progress events from the engine where the client asked for them. */
 export const progressAsked = ({
   stream,
   timings_per_token,

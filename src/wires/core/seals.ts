@@ -1,9 +1,10 @@
 /**
- * Providers seal what their models thought, want the seals back, and refuse those of others. A seal that leaves on another
- * wire than its maker's own is marked with its maker, and goes back to that maker only, whatever other model the caller
- * goes on with: seals without a mark, or with another's, are nobody's here.
+ * Providers sign the reasoning of their models, require the signatures in later requests, and reject those of other
+ * providers. A signature that is passed to the caller on another wire than its issuer's own is tagged with the issuer
+ * and returned only to that provider, whichever model the caller continues with. Signatures without a tag, or with
+ * another provider's tag, are dropped.
  *
- * Seals of calls are Google's only, and bear no mark: their place on the wires says so.
+ * Only Google signs tool calls. These signatures have no tag, because their member on the wires identifies the issuer.
  */
 export type SealMaker = 'anthropic' | 'google' | 'openai';
 
@@ -11,7 +12,7 @@ const makers: readonly SealMaker[] = ['anthropic', 'google', 'openai'];
 
 export const markSeal = (maker: SealMaker, seal: string): string => `${maker}:${seal}`;
 
-/** The seal as its maker knows it; undefined: another's. */
+/** The provider's original signature; undefined where another provider issued it. */
 export const unmarkSeal = (maker: SealMaker, seal: string | undefined): string | undefined =>
   seal?.startsWith(`${maker}:`) ? seal.slice(maker.length + 1) : undefined;
 

@@ -1,33 +1,33 @@
 import { StringDecoder } from 'node:string_decoder';
 import type { SseFrame } from './wire.ts';
 
-/** Comments between frames are kept for the raw text as long as they are not many. */
+/** Comments between frames are kept for the raw text up to this many characters. */
 const keptComments = 4096;
 
-/** An event is larger than allowed. */
+/** An event exceeds the size limit. */
 export class OversizedEvent extends Error {}
 
 /**
- * Frames of a stream of server-sent events, from its bytes as they come. Line ends are LF, CRLF or CR; a byte order mark
- * at the beginning is left out. The `raw` of all frames, put together, is the text of the stream up to the last of them:
- * comments and events without data stand before the next frame.
+ * Parses a stream of server-sent events from its bytes. Lines end with LF, CRLF or CR; a leading byte order mark is
+ * dropped. The `raw` texts of all frames, concatenated, are the text of the stream up to the last frame: comments and
+ * events without data are part of the next frame.
  */
 export class SseParser {
   readonly #decoder = new StringDecoder('utf8');
   readonly #maxChars: number;
   #begun = false;
-  /** The chunk before ended in CR: an LF belongs to it. */
+  /** The previous chunk ended with CR: a following LF belongs to it. */
   #afterCr = false;
-  /** Whole chunks of the raw text of the event in progress; never searched again. */
+  /** Raw text of the current event; never searched again. */
   #raw = '';
-  /** The line in progress, likewise. */
+  /** Text of the current line; never searched again. */
   #line = '';
   #event = '';
   #data: string | undefined;
-  /** Lines so far: what shows that a stream is alive. */
+  /** Number of lines so far; shows that a stream is alive. */
   lines = 0;
 
-  /** @param maxChars of one event */
+  /** @param maxChars limit of one event */
   constructor(maxChars: number) {
     this.#maxChars = maxChars;
   }
@@ -40,14 +40,14 @@ export class SseParser {
     return frames;
   }
 
-  /** The stream ended: what stands there without its empty line counts, too. */
+  /** Ends the stream. A last event without its empty line counts. */
   end(): SseFrame[] {
     const frames: SseFrame[] = [];
     const rest = this.#decoder.end();
     if (rest !== '') this.#read(rest, frames);
     if (this.#line !== '') this.#read('\n', frames);
     if (this.#data !== undefined) {
-      // After a CR, one LF is but its second half.
+      // After a CR, the first LF completes the CRLF.
       frames.push(this.#frame(this.#data, `${this.#raw}${this.#raw.endsWith('\r') ? '\n\n' : '\n'}`));
     }
     return frames;
@@ -104,8 +104,8 @@ export class SseParser {
   }
 
   /**
-   * Events of one line of data each, which nearly all are, at the beginning of a text without CR.
-   * @returns where others begin
+   * Fast path for events with a single `data` line, which nearly all are, at the beginning of a text without CR.
+   * @returns the offset of the first other line
    */
   #readPlain(text: string, frames: SseFrame[]): number {
     let from = 0;
@@ -138,6 +138,6 @@ export class SseParser {
   }
 }
 
-/** One space after the colon does not count. */
+/** The value of a field, without one space after the colon. */
 const valueOf = (line: string, from: number): string =>
   line.slice(line.charCodeAt(from) === 32 ? from + 1 : from);

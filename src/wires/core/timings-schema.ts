@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { flag } from './members.ts';
 
-/** llama.cpp's measures of an answer. */
+/** llama.cpp's timings of an answer. */
 export const timings = z
   .object({
-    cache_n: z.int().describe('Prompt tokens that were not computed again.'),
-    prompt_n: z.int().describe('The other prompt tokens.'),
+    cache_n: z.int().describe('Prompt tokens read from the cache.'),
+    prompt_n: z.int().describe('Prompt tokens that were computed.'),
     prompt_ms: z.number(),
     prompt_per_token_ms: z.number(),
     prompt_per_second: z.number(),
@@ -20,15 +20,15 @@ export type Timings = z.infer<typeof timings>;
 /** llama.cpp's `prompt_progress`. */
 export const promptProgress = z
   .object({
-    total: z.int().describe("The prompt's tokens."),
-    cache: z.int().describe('Of those, what was not computed again.'),
-    processed: z.int().describe('What is evaluated so far, `cache` included.'),
-    time_ms: z.number().describe('Since the evaluation began.'),
+    total: z.int().describe('Tokens of the prompt.'),
+    cache: z.int().describe('Prompt tokens read from the cache.'),
+    processed: z.int().describe('Prompt tokens evaluated so far, including `cache`.'),
+    time_ms: z.number().describe('Milliseconds since the evaluation began.'),
   })
   .meta({ id: 'LlamaCppPromptProgress' });
 export type PromptProgress = z.infer<typeof promptProgress>;
 
-/** llama.cpp's members that ask for them in a stream. */
+/** llama.cpp's members that request them in a stream. */
 export const progressMembers = {
   timings_per_token: flag.nullish().describe('With `stream`: `timings` in every object.'),
   return_progress: flag
@@ -36,10 +36,10 @@ export const progressMembers = {
     .describe('With `stream`: objects with `prompt_progress` while the prompt is evaluated.'),
 };
 
-/** llama.cpp's member of that name. */
+/** llama.cpp's `post_sampling_probs`. */
 export const postSamplingProbs = flag
   .nullish()
   .describe(
-    'Tell probabilities of the distribution that tokens are drawn from, after penalties, cuts, temperature and grammar, ' +
-      "instead of the model's own logarithms. Tokens that cannot be drawn are left out. Default false.",
+    'Report probabilities of the distribution that tokens are sampled from, after penalties, truncation, temperature and grammar, ' +
+      "instead of the model's log probabilities. Tokens that cannot be sampled are omitted. Default false.",
   );

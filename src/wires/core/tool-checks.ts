@@ -5,7 +5,7 @@ interface Named {
   readonly name: string;
 }
 
-/** Of all tools together: to write them into a prompt takes time in which nobody else is served. */
+/** Limit of all tools together: writing them into a prompt blocks the event loop. */
 const most: Size = { values: 100_000, characters: 4_000_000 };
 
 export function refuseLarge(tools: readonly Named[], violations: Violation[]): void {
@@ -15,8 +15,8 @@ export function refuseLarge(tools: readonly Named[], violations: Violation[]): v
 }
 
 /**
- * Tools of one name cannot be told apart.
- * @param pathOf the member with a tool's name
+ * Refuses tools with the same name.
+ * @param pathOf the path of a tool's name
  */
 export function refuseTwins(
   tools: readonly Named[],
@@ -26,13 +26,13 @@ export function refuseTwins(
   const seen = new Set<string>();
   for (const [index, { name }] of tools.entries()) {
     if (seen.has(name)) {
-      violations.push({ path: pathOf(index), message: `there is another tool '${name}' before` });
+      violations.push({ path: pathOf(index), message: `an earlier tool is also named '${name}'` });
     }
     seen.add(name);
   }
 }
 
-/** A choice that names tools can only name those that are defined. */
+/** Refuses a tool choice that names an undefined tool. */
 export function refuseUnknown(
   path: string,
   name: string,
@@ -45,7 +45,7 @@ export function refuseUnknown(
   violations.push({ path, message: `there is no tool '${name.slice(0, 128)}': ${message}` });
 }
 
-/** A tool must be called, but there is none. */
+/** Refuses a required tool call where no tools are defined. */
 export function refuseNoTools(path: string, tools: readonly Named[], violations: Violation[]): void {
   if (tools.length > 0) return;
   violations.push({ path, message: 'a tool must be called, but the request defines no tools' });

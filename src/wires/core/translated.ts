@@ -1,7 +1,10 @@
 import type { AnswerEvent } from './answer.ts';
 import type { ClientWire, Translation, UpstreamWire } from './wire.ts';
 
-/** A wire of callers over one of providers, by way of what both can say. */
+/**
+ * Composes the translation between a client wire and a provider wire, through the provider-neutral conversation and
+ * events.
+ */
 export function translated(client: ClientWire, upstream: UpstreamWire): Translation {
   return {
     request: (request, options) => upstream.request(client.conversation(request), options),
@@ -14,7 +17,7 @@ export function translated(client: ClientWire, upstream: UpstreamWire): Translat
       const writer = client.writer(about);
       const write = (events: AnswerEvent[]) => {
         let text = '';
-        // A failure is the gateway's to report: it may still try elsewhere.
+        // Failures are reported by the gateway, which may still try another provider.
         for (const event of events) if (event.type !== 'failure') text += writer.write(event);
         return { text, events };
       };

@@ -1,7 +1,10 @@
-/** What an upstream speaks. `lathe` is our own host: OpenAI's chat wire, several base URLs form a pool. */
+/**
+ * Protocol of an upstream. `lathe` is another host of this project: OpenAI's chat wire, where several base URLs form a
+ * pool.
+ */
 export type WireKind = 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'google' | 'lathe';
 
-/** What a model can do. */
+/** Capabilities of a model. */
 export const caps = [
   'chat',
   'tools',
@@ -16,20 +19,20 @@ export type Cap = (typeof caps)[number];
 
 export type Effort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max';
 
-/** Who serves a model, and in which wire. */
+/** A provider and its protocol. */
 export interface UpstreamProvider {
   readonly id: string;
   readonly wire: WireKind;
-  /** Without a slash at the end; several only for `lathe`. Empty for `local`, which is reached in this process. */
+  /** Without a trailing slash; several only for `lathe`. Empty for `local`, which is called in this process. */
   readonly baseUrls: readonly string[];
 }
 
-/** What a client codec has to know of the model that it asks. */
+/** What a wire needs to know about the model that it addresses. */
 export interface UpstreamModel {
-  /** As callers name it. */
+  /** Id that callers use. */
   readonly id: string;
   readonly provider: UpstreamProvider;
-  /** As the provider names it. */
+  /** Id at the provider. */
   readonly upstream: string;
   /** `openai`, `anthropic`, `google`, `mistral`...; the messages wire serves `anthropic` only. */
   readonly family: string;
@@ -39,21 +42,23 @@ export interface UpstreamModel {
   readonly maxOutputTokens: number;
   readonly embeddingDimensions: number | undefined;
   /**
-   * The levels of effort that the model knows, least first. Empty: none; it takes a budget of tokens, or nothing of the kind.
-   * Undefined: the configuration does not say; on OpenAI's wires the usual ones are assumed, elsewhere a budget.
+   * Reasoning effort levels of the model, in ascending order. Empty: the model takes a token budget, or has no
+   * reasoning setting. Undefined: not configured; OpenAI's wires assume the usual levels, other wires use a budget.
    */
   readonly efforts: readonly Effort[] | undefined;
 }
 
-/** Why the model that answers is the one. */
+/** Why this model answered. */
 export type ReceiptReason = 'as_requested' | 'routed' | 'provider_failover';
 
-/** Tokens of one answer. The four kinds of input add up to the whole input; `reasoning` is within `output`. */
+/**
+ * Token counts of an answer. The four kinds of input add up to the whole input; `reasoning` is included in `output`.
+ */
 export interface Usage {
-  /** Input at the full price. */
+  /** Input tokens at the full price. */
   readonly fresh: number;
   readonly cacheWrite: number;
-  /** Of the writes, those that live an hour. Not within `cacheWrite`. */
+  /** Cache writes with a lifetime of one hour; not included in `cacheWrite`. */
   readonly cacheWrite1h: number;
   readonly cacheRead: number;
   readonly output: number;

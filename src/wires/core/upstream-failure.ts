@@ -1,7 +1,10 @@
 import type { WireError } from './error.ts';
 import type { UpstreamFault } from './wire.ts';
 
-/** A provider that could not be reached, refused, answered nonsense, or broke off before anything reached the caller. */
+/**
+ * A provider could not be reached, refused the request, sent an invalid response, or broke off before anything was sent
+ * to the caller.
+ */
 export class UpstreamFailure extends Error implements UpstreamFault {
   readonly error: WireError;
   readonly again: boolean;

@@ -4,7 +4,7 @@ import { isRecord, type Json } from '../../util/json.ts';
 import { invalidRequest } from './error.ts';
 import { kindOf } from './json.ts';
 
-/** Collects what is wrong with a body, so that all of it is told at once. */
+/** Collects the violations of a body, so that all are reported at once. */
 export class Violations {
   readonly #all: { readonly path: string; readonly message: string; readonly unsupported: boolean }[] = [];
 
@@ -13,12 +13,12 @@ export class Violations {
     this.#all.push({ path, message, unsupported: false });
   }
 
-  /** What is well-formed, but cannot be done. */
+  /** Adds a violation for a valid value that is not supported. */
   refuse(path: string, message: string): void {
     this.#all.push({ path, message, unsupported: true });
   }
 
-  /** @throws WireError 400 where there is any */
+  /** @throws WireError 400 where there are violations */
   throwAny(): void {
     const [first] = this.#all;
     if (!first) return;
@@ -35,7 +35,10 @@ export class Violations {
     });
   }
 
-  /** What a schema makes of a value; undefined where it is wrong. @param at where in the body it stands */
+  /**
+   * Parses a value with a schema; adds violations and returns undefined where it is invalid.
+   * @param at path of the value in the body
+   */
   read<Shape extends z.ZodType>(
     shape: Shape,
     value: unknown,
@@ -45,14 +48,14 @@ export class Violations {
     if (result.success) return result.data;
     for (const issue of result.error.issues.flatMap(leavesOf)) {
       const { path, message } = violationOf({ ...issue, path: [...at, ...issue.path] });
-      // A shape says what it expected, and not what came in its place.
+      // A schema's message states what it expected, not what it received.
       const came = message.startsWith('expected ') ? `, got ${shown(valueAt(value, issue.path))}` : '';
       this[isUnsupported(issue) ? 'refuse' : 'add'](path, message + came);
     }
     return undefined;
   }
 
-  /** The text at a place; '' where there is none. */
+  /** The text at a path; '' where there is none. */
   text(value: unknown, path: string): string {
     if (typeof value === 'string') return value;
     this.add(path, `expected a text, got ${kindOf(value)}`);
@@ -65,7 +68,7 @@ export class Violations {
     return '';
   }
 
-  /** undefined: absent or null. */
+  /** Undefined where the value is absent or null. */
   flag(value: unknown, path: string): boolean | undefined {
     if (value === undefined || value === null) return undefined;
     if (typeof value === 'boolean') return value;
@@ -103,7 +106,11 @@ export class Violations {
   }
 }
 
-/** @param at where in the body the value stands @throws WireError 400 that names all that is wrong */
+/**
+ * Parses a value with a schema.
+ * @param at path of the value in the body
+ * @throws WireError 400 that lists all violations
+ */
 export function checked<Shape extends z.ZodType>(
   shape: Shape,
   value: unknown,

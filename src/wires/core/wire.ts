@@ -8,80 +8,90 @@ import type { Conversation } from './conversation.ts';
 
 export type ClientWireName = 'chat' | 'messages' | 'responses' | 'completions';
 
-/** What the gateway itself has to know of a request before anything else, on every wire. */
+/** What the gateway needs to know about a request on any wire. */
 export interface RequestFacts {
   readonly model: string;
   readonly stream: boolean;
-  /** Whether the caller wants the count of tokens in the stream. */
+  /** Whether the caller asked for usage in the stream. */
   readonly includeUsage: boolean;
-  /** As the caller set it; undefined: the wire's default applies. */
+  /** The caller's limit; undefined: the wire's default applies. */
   readonly maxTokens: number | undefined;
-  /** The answers asked for, `n` (and `best_of`, prompts of a list). */
+  /** Number of requested answers: `n`, `best_of`, and prompts of a list. */
   readonly answers: number;
-  /** Members of the request that need a capability, by name: `tools`, `images`... with the member to name in a refusal. */
+  /**
+   * Capabilities that the request needs (`tools`, `images`...), each with the request member to name in a refusal.
+   */
   readonly needs: readonly { readonly cap: Cap; readonly param: string }[];
-  /** UTF-8 bytes of all text that the model will read, base64 of images and files not counted; messages and tools. */
+  /** UTF-8 bytes of all text of messages and tools, without the base64 data of images and files. */
   readonly textBytes: number;
   readonly parts: number;
   readonly images: number;
-  /** Bytes of files (PDF and the like), decoded. */
+  /** Decoded size of files such as PDFs, in bytes. */
   readonly fileBytes: number;
-  /** The beginning of the text (up to 4 KiB), by which a pool chooses the host that may have it in its KV cache. */
+  /**
+   * The beginning of the text (up to 4 KiB), by which a pool selects the host that may have it in its KV cache.
+   */
   readonly prefix: string;
 }
 
-/** A request as it came: its text, which same-wire requests keep byte by byte, and what `JSON.parse` made of it. */
+/** A request as received: its text, which same-wire requests keep byte for byte, and its parsed body. */
 export interface ClientRequest {
   readonly text: string;
   readonly body: Readonly<Record<string, unknown>>;
   readonly facts: RequestFacts;
-  /** A header of the request, by its lower-case name. */
+  /** Returns a request header by its lower-case name. */
   readonly header: (name: string) => string | undefined;
 }
 
-/** How callers speak. */
+/** A protocol that callers use. */
 export interface ClientWire {
   readonly name: ClientWireName;
-  /** Checks what the gateway reads, leniently as to the rest. @throws WireError 400 with all violations at once */
+  /**
+   * Checks the members that the gateway reads; lenient about the rest.
+   * @throws WireError 400 with all violations
+   */
   readonly facts: (body: Readonly<Record<string, unknown>>, text: string) => RequestFacts;
-  /** Reads all of it. @throws WireError 400: malformed, or what cannot be translated (`unsupported`) */
+  /**
+   * Reads the whole request.
+   * @throws WireError 400 where it is malformed or cannot be translated (`unsupported`)
+   */
   readonly conversation: (request: ClientRequest) => Conversation;
-  /** A buffered answer. */
+  /** Writes the body of a buffered answer. */
   readonly body: (events: readonly AnswerEvent[], about: AnswerAbout) => object;
   readonly writer: (about: AnswerAbout) => StreamWriter;
-  /** The body of an error, `{"error": {...}}` and what else clients of the wire look for. */
+  /** Writes the body of an error, `{"error": {...}}` with the further members that clients of the wire expect. */
   readonly errorBody: (error: HttpError, requestId: string) => object;
 }
 
-/** What an answer says of itself. */
+/** Metadata of an answer. */
 export interface AnswerAbout {
   readonly requestId: string;
-  /** Of the model that answers, as the catalog has it. */
+  /** Catalog id of the model that answers. */
   readonly model: string;
-  /** Seconds since 1970. */
+  /** Unix time in seconds. */
   readonly created: number;
   readonly request: AnsweredRequest;
-  /** Where our own engine answers, which says more than providers do. */
+  /** Set where the local engine answers. */
   readonly resident?: ResidentAbout;
 }
 
-/** What answers repeat of their request. */
+/** The part of a request that its answer repeats. */
 export interface AnsweredRequest {
   readonly body: ClientRequest['body'];
   readonly facts: Pick<RequestFacts, 'includeUsage' | 'answers'>;
 }
 
 export interface ResidentAbout {
-  /** Names the weights: the same seed gives the same text only on the same ones. */
+  /** Identifies the weights: the same seed gives the same text only on the same weights. */
   readonly fingerprint: string;
 }
 
-/** Writes a stream, frames of SSE as text; '' where an event is nothing to the caller. */
+/** Writes a stream as the text of SSE frames; '' where an event produces no output. */
 export interface StreamWriter {
   readonly write: (event: AnswerEvent) => string;
-  /** After the last event: what closes the stream. `receipt` is what was settled, where somebody pays. */
+  /** Closes the stream after the last event. `receipt` is the settled cost, where the request is billed. */
   readonly end: (receipt?: StreamReceipt) => string;
-  /** Instead of `end`, at any time: the error in-band. */
+  /** Called instead of `end`, at any time: writes the error in-band. */
   readonly fail: (error: HttpError) => string;
 }
 
@@ -92,22 +102,22 @@ export interface StreamReceipt {
   readonly reason: ReceiptReason;
 }
 
-/** One frame of SSE as it came. */
+/** One SSE frame as received. */
 export interface SseFrame {
   readonly event: string | undefined;
-  /** Lines of data joined by a newline. */
+  /** The data lines, joined by newlines. */
   readonly data: string;
-  /** As it came, its empty line included. */
+  /** The frame's text as received, including its empty line. */
   readonly raw: string;
 }
 
-/** How providers are asked. */
+/** A protocol that providers use. */
 export interface UpstreamWire {
   readonly request: (conversation: Conversation, options: UpstreamOptions) => UpstreamBody;
-  /** A whole body of status 2xx. @throws UpstreamFailure where it is none of this wire */
+  /** Reads a whole body of status 2xx. @throws UpstreamFailure where it is not a body of this wire */
   readonly answer: (text: string) => AnswerEvent[];
   readonly reader: () => UpstreamReader;
-  /** What a status other than 2xx means. Never repeats a secret of the body. */
+  /** Classifies a response with a status other than 2xx. Never repeats a secret of the body. */
   readonly failure: (
     status: number,
     text: string,
@@ -118,46 +128,46 @@ export interface UpstreamWire {
 export interface UpstreamOptions {
   readonly model: UpstreamModel;
   readonly stream: boolean;
-  /** The most tokens of the answer: the caller's, or what applies instead. Always sent. */
+  /** Maximum number of tokens of the answer: the caller's limit or the default. Always sent. */
   readonly maxTokens: number;
-  /** Further members of the body, as the wire has them; chat only. */
+  /** Additional members of the body, in the format of the wire; chat only. */
   readonly more?: Readonly<Record<string, unknown>>;
 }
 
 export interface UpstreamBody {
-  /** Below the base URL, as `/chat/completions`. */
+  /** Path below the base URL, such as `/chat/completions`. */
   readonly path: string;
-  /** Beside the credential and the content type. */
+  /** Headers in addition to the credential and the content type. */
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
-  /** The same before it was written, where it was read. */
+  /** The body as a value, where the local engine reads it. */
   readonly value?: Json;
 }
 
 export interface UpstreamReader {
   readonly push: (frame: SseFrame) => AnswerEvent[];
-  /** The connection ended: a `failure` where the stream was not whole. */
+  /** Called when the connection ended; returns a `failure` where the stream was incomplete. */
   readonly end: () => AnswerEvent[];
 }
 
 export interface UpstreamFault {
   readonly error: WireError;
-  /** Whether to ask again may help, here or elsewhere. */
+  /** Whether a retry may succeed, at this provider or another. */
   readonly again: boolean;
-  /** Whether it speaks against the provider's health (5xx, 529; not 429), for the circuit breaker. */
+  /** Whether the fault counts against the provider's health (5xx, 529; not 429), for the circuit breaker. */
   readonly unwell: boolean;
-  /** The provider's wish, in ms; infinite where only another one can help. */
+  /** Delay before a retry, in ms, as requested by the provider; infinite where only another provider can help. */
   readonly retryAfterMs?: number;
 }
 
 /**
- * From one wire of callers to one of providers and back, as the gateway uses it. Composed of a `ClientWire` and an
- * `UpstreamWire` (`translated.ts`), or written for the pair where both speak the same: then all passes as it came,
- * byte by byte, but for what has to change.
+ * Translates between a client wire and a provider wire, as the gateway uses it. Composed of a `ClientWire` and an
+ * `UpstreamWire` (`compose-translation.ts`), or specific to a pair of equal wires, where everything passes through byte
+ * for byte except for the members that must change.
  */
 export interface Translation {
   readonly request: (request: ClientRequest, options: UpstreamOptions) => UpstreamBody;
-  /** The caller's body for a whole one of the provider, and what it says. */
+  /** The caller's body for a complete body of the provider, and its events. */
   readonly answer: (
     text: string,
     about: AnswerAbout,
@@ -167,9 +177,9 @@ export interface Translation {
 }
 
 export interface StreamTranslation {
-  /** What the caller gets for a frame ('' for nothing), and what it says. */
+  /** The caller's text for a frame ('' for none), and its events. */
   readonly push: (frame: SseFrame) => { readonly text: string; readonly events: AnswerEvent[] };
-  /** The connection ended. Events hold a `failure` where the stream was not whole. */
+  /** Called when the connection ended. The events contain a `failure` where the stream was incomplete. */
   readonly finish: () => { readonly text: string; readonly events: AnswerEvent[] };
   readonly end: StreamWriter['end'];
   readonly fail: StreamWriter['fail'];

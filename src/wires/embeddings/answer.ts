@@ -6,7 +6,7 @@ import { UpstreamFailure } from '../core/upstream-failure.ts';
 import { bytesOf } from './facts.ts';
 import type { EmbeddingsAnswer, EmbeddingsRequest } from './types.ts';
 
-/** @param tokens as the provider counted them */
+/** Computes the usage to charge. @param tokens the provider's count, unchecked */
 export function charged(tokens: unknown, { facts }: EmbeddingsRequest): Omit<EmbeddingsAnswer, 'text'> {
   const counted = typeof tokens === 'number' && Number.isFinite(tokens) && tokens >= 0;
   const fresh = counted ? tokens : facts.inputs.reduce((sum, input) => sum + estimate(input), 0);
@@ -18,7 +18,7 @@ const none: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, ou
 const estimate = (input: Parameters<typeof bytesOf>[0]): number =>
   typeof input === 'string' ? Math.ceil(bytesOf(input) / 4) : input.length;
 
-/** OpenAI's shape. @param vectors in the form that was asked for */
+/** Writes the body in OpenAI's format. @param vectors in the requested encoding */
 export const bodyOf = (
   vectors: readonly (string | readonly number[])[],
   model: UpstreamModel,
@@ -31,14 +31,14 @@ export const bodyOf = (
 });
 
 export function noEmbeddings(what: string): UpstreamFailure {
-  const message = `The provider answered with ${what}; ask again.`;
+  const message = `The provider answered with ${what}; try again.`;
   const error = new WireError(502, 'upstream_error', message, { code: 'upstream_failed' });
   return new UpstreamFailure({ error, again: true, unwell: true });
 }
 
-/** @throws UpstreamFailure */
+/** Parses the body of an answer. @throws UpstreamFailure where it is not a JSON object */
 export function parsed(text: string): Readonly<Record<string, unknown>> {
   const body = parsedJson(text);
-  if (typeof body !== 'object' || body === null) throw noEmbeddings('what is no JSON object');
+  if (typeof body !== 'object' || body === null) throw noEmbeddings('a body that is not a JSON object');
   return body as Readonly<Record<string, unknown>>;
 }

@@ -11,7 +11,10 @@ export const embeddingsBody = z
   .looseObject({ model: routedMembers.model, ...embeddingMembers, user: text.nullish() })
   .meta({ id: 'EmbeddingRequest' });
 
-/** Checks the members that OpenAI names. @throws WireError 400 with all violations at once */
+/**
+ * Reads what the gateway needs to know of a request; checks the members that OpenAI defines.
+ * @throws WireError 400 with all violations
+ */
 export function embeddingsFacts(body: Json): EmbeddingsFacts {
   const { model, input, encoding_format: format, dimensions } = checked(embeddingsBody, body);
   const inputs = eachOf(input);
@@ -31,6 +34,6 @@ export function embeddingsFacts(body: Json): EmbeddingsFacts {
   };
 }
 
-/** Of a text; one for a token. */
+/** Bytes of a text; a token counts as one byte. */
 export const bytesOf = (input: EmbeddingInput): number =>
   typeof input === 'string' ? Buffer.byteLength(input) : input.length;

@@ -5,7 +5,7 @@ import { bodyOf, charged, noEmbeddings, parsed } from './answer.ts';
 import type { EmbeddingsTranslation } from './types.ts';
 import { isVector, toBase64 } from './vectors.ts';
 
-/** `batchEmbedContents` of Google's Gemini API, one request for each input. */
+/** `batchEmbedContents` of Google's Gemini API, with one request per input. */
 export const googleEmbeddings: EmbeddingsTranslation = {
   request({ facts }, model) {
     const texts = facts.inputs.map((input) => {
@@ -32,7 +32,7 @@ export const googleEmbeddings: EmbeddingsTranslation = {
       throw noEmbeddings(`${items.length} embeddings for ${inputs.length} inputs`);
     const vectors = items.map((item) => {
       const values = isRecord(item) ? item['values'] : undefined;
-      if (!isVector(values)) throw noEmbeddings('an embedding that is no vector');
+      if (!isVector(values)) throw noEmbeddings('an embedding that is not a vector');
       return encoding === 'base64' ? toBase64(values) : values;
     });
     const charge = charged(isRecord(usageMetadata) ? usageMetadata['promptTokenCount'] : undefined, request);

@@ -14,13 +14,13 @@ export type {
 
 const translations: Readonly<Partial<Record<WireKind, EmbeddingsTranslation>>> = {
   'openai-chat': openaiEmbeddings,
-  // The same provider, reached by its other wire.
+  // The same provider, whose embeddings are on its other wire.
   'openai-responses': openaiEmbeddings,
   lathe: openaiEmbeddings,
   google: googleEmbeddings,
 };
 
-/** The way to a provider's embeddings. @throws WireError 400 where its wire has none */
+/** The translation for a provider's embeddings. @throws WireError 400 where its wire has none */
 export function embeddingsOf(provider: WireKind): EmbeddingsTranslation {
   const translation = translations[provider];
   if (!translation)

@@ -6,9 +6,9 @@ import type { EmbeddingsFacts, EmbeddingsTranslation } from './types.ts';
 import { fromBase64, isVector, toBase64 } from './vectors.ts';
 
 /**
- * OpenAI's wire to OpenAI's wire: all as it came but the model's name. An answer passes byte by byte where it is what was
- * asked for. Providers that know no base64 answer with floats all the same, which a client of OpenAI's that asked for base64
- * reads as no numbers at all: those are coded here.
+ * Passes requests through unchanged except for the model name. An answer passes byte for byte where it has the
+ * requested encoding. Providers without base64 support answer with floats, which OpenAI's clients misread where they
+ * requested base64, so such answers are re-encoded.
  */
 export const openaiEmbeddings: EmbeddingsTranslation = {
   request: ({ text }, model) => ({
@@ -32,7 +32,7 @@ export const openaiEmbeddings: EmbeddingsTranslation = {
       model,
       charge.usage,
     );
-    // The provider's own words for what it has any.
+    // Other members of the provider are kept.
     const said = Object.entries(body).filter(([name]) => name !== 'data' && name !== 'object');
     const told = Object.fromEntries(said.filter(([name]) => name !== 'usage' || isCount(usage)));
     return { text: JSON.stringify({ ...ours, ...told }), ...charge };
@@ -54,7 +54,7 @@ const isAsAsked = (item: unknown, index: number, encoding: Encoding): boolean =>
   item['index'] === index &&
   (encoding === 'base64' ? typeof item['embedding'] === 'string' : isVector(item['embedding']));
 
-/** By their own count, where each has one. */
+/** Sorts the items by `index`, where the indices are complete. */
 function inOrder(items: readonly unknown[]): Readonly<Record<string, unknown>>[] {
   const records = items.map((item) => (isRecord(item) ? item : {}));
   const places = new Set(records.map(({ index }) => index));
@@ -64,11 +64,11 @@ function inOrder(items: readonly unknown[]): Readonly<Record<string, unknown>>[]
 
 function coded(embedding: unknown, encoding: Encoding): string | number[] {
   if (isVector(embedding)) return encoding === 'base64' ? toBase64(embedding) : embedding;
-  if (typeof embedding !== 'string') throw noEmbeddings('an embedding that is no vector');
+  if (typeof embedding !== 'string') throw noEmbeddings('an embedding that is not a vector');
   if (encoding === 'base64') return embedding;
   try {
     return fromBase64(embedding);
   } catch {
-    throw noEmbeddings('an embedding that is no base64 of float32');
+    throw noEmbeddings('an embedding that is not base64 of float32 values');
   }
 }

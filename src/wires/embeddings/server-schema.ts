@@ -3,15 +3,15 @@ import { name, requestBody, text, textsOrIds, whole } from '../core/members.ts';
 
 const most = { count: 2048, error: 'at most 2048 inputs' };
 
-/** Members that the gateway checks as well. */
+/** Members that the gateway also validates. */
 export const embeddingMembers = {
   input: textsOrIds(text, most),
   encoding_format: z
     .enum(['float', 'base64'], { error: "expected 'float' or 'base64'" })
     .nullish()
-    .describe('Numbers, or their 32-bit floats (little-endian) in base64. Default `float`.'),
+    .describe('Numbers, or 32-bit floats (little-endian) in base64. Default `float`.'),
   dimensions: whole(1).describe(
-    "So many of the first elements, scaled to unit length again. Default: all of the model's.",
+    'Number of leading elements to return, rescaled to unit length. Default: all.',
   ),
 };
 
@@ -19,9 +19,9 @@ export const embeddingRequest = requestBody('EmbeddingRequest', {
   model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
   ...embeddingMembers,
   input: textsOrIds(name, most).describe(
-    'Texts get the special tokens that the model wants around them; those written in them are read as tokens. ' +
-      'What some models expect before a query or a document (`search_query: `) is yours to write. Token ids are ' +
-      'taken as they stand.',
+    'Texts are wrapped in the special tokens that the model expects; special tokens in a text are parsed as tokens. ' +
+      'Prefixes that some models expect for queries or documents (`search_query: `) must be part of the text. Token ids are ' +
+      'used unchanged.',
   ),
 });
 export type EmbeddingRequest = z.infer<typeof embeddingRequest>;
@@ -32,8 +32,8 @@ export const embeddingList = z
     data: z.array(
       z.object({
         object: z.literal('embedding'),
-        index: z.int().describe("The input's."),
-        embedding: z.union([z.array(z.number()), z.string()]).describe('Of unit length.'),
+        index: z.int().describe('Index of the input.'),
+        embedding: z.union([z.array(z.number()), z.string()]).describe('Vector of unit length.'),
       }),
     ),
     model: z.string(),

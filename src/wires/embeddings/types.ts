@@ -3,18 +3,18 @@ import type { Usage } from '../core/types.ts';
 import type { RequestFacts, UpstreamBody, UpstreamWire } from '../core/wire.ts';
 
 /**
- * Of a request for embeddings. Each input may fill a window of its own, so that they count as the answers; there is no
- * output (`maxTokens` 0), and given tokens count as a byte each.
+ * Facts of an embeddings request. Each input may fill a context window of its own, so the inputs count as answers;
+ * there is no output (`maxTokens` 0), and a token id counts as one byte.
  */
 export interface EmbeddingsFacts extends RequestFacts {
   readonly maxTokens: 0;
   readonly inputs: readonly EmbeddingInput[];
-  /** As OpenAI: floats unless base64 is asked for. */
+  /** `float` unless base64 is requested. */
   readonly encoding: 'float' | 'base64';
   readonly dimensions: number | undefined;
 }
 
-/** A text or the tokens of one. */
+/** A text or its token ids. */
 export type EmbeddingInput = string | readonly number[];
 
 export interface EmbeddingsRequest {
@@ -22,13 +22,13 @@ export interface EmbeddingsRequest {
   readonly facts: EmbeddingsFacts;
 }
 
-/** From OpenAI's wire of embeddings to a provider's and back. */
+/** Translates between OpenAI's embeddings endpoint and a provider. */
 export interface EmbeddingsTranslation {
-  /** @throws WireError 400: what the provider cannot embed */
+  /** @throws WireError 400 for inputs that the provider cannot embed */
   readonly request: (request: EmbeddingsRequest, model: UpstreamModel) => UpstreamBody;
   /**
-   * The caller's body for one of status 2xx, and what to charge.
-   * @throws UpstreamFailure where it is none, or not of all inputs
+   * Returns the caller's body for a body of status 2xx, and the usage to charge.
+   * @throws UpstreamFailure where the body is invalid or lacks an input
    */
   readonly answer: (text: string, request: EmbeddingsRequest, model: UpstreamModel) => EmbeddingsAnswer;
   readonly failure: UpstreamWire['failure'];
@@ -37,6 +37,6 @@ export interface EmbeddingsTranslation {
 export interface EmbeddingsAnswer {
   readonly text: string;
   readonly usage: Usage;
-  /** Whether the provider counted; else it is a token for each four bytes of text. */
+  /** Whether the provider reported usage; else one token per four bytes of text is charged. */
   readonly counted: boolean;
 }

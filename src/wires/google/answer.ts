@@ -13,7 +13,7 @@ import { PartialArguments } from './partial-arguments.ts';
 import { madeId } from './seals.ts';
 import { UsageCount } from './usage.ts';
 
-/** A whole body. @throws UpstreamFailure where it is none */
+/** Reads a complete body. @throws UpstreamFailure where it is not an answer */
 export function answerEvents(text: string): AnswerEvent[] {
   const reader = new GoogleReader();
   const events = [...reader.take(text), ...reader.end()];
@@ -23,8 +23,8 @@ export function answerEvents(text: string): AnswerEvent[] {
 }
 
 /**
- * Chunks of a stream, of which a whole body is but one. Google may say why it ended in a chunk before the last, also more
- * than once: the finish is told when all has come.
+ * Reads the chunks of a stream; a complete body is read as one chunk. Google may send the finish reason in a chunk
+ * before the last, also more than once, so the finish event follows at the end.
  */
 export class GoogleReader implements UpstreamReader {
   readonly #usage = new UsageCount();
@@ -33,11 +33,11 @@ export class GoogleReader implements UpstreamReader {
   #failed = false;
   #finish: { reason: string; blocked: boolean } | undefined;
   #calls = 0;
-  /** The call whose arguments still come. */
+  /** The call whose arguments are still arriving. */
   #open: PartialArguments | undefined;
 
   push({ data }: SseFrame): AnswerEvent[] {
-    // Proxies in between keep connections alive, or close as OpenAI does.
+    // Proxies may send keep-alive data, or an OpenAI end marker.
     return data.trim() === '' || data === '[DONE]' ? [] : this.take(data);
   }
 
@@ -47,7 +47,7 @@ export class GoogleReader implements UpstreamReader {
       return [...this.#chunk(parseExact(text))];
     } catch (error) {
       if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
-      return [this.#fail('The provider sent what is no answer of generateContent')];
+      return [this.#fail('The provider sent data that is not an answer of generateContent')];
     }
   }
 
@@ -100,13 +100,16 @@ export class GoogleReader implements UpstreamReader {
     if (isRecord(functionCall)) return yield* this.#call(functionCall, signature);
     const said = typeof text === 'string' ? text : '';
     if (said !== '' && thought === true) yield { type: 'reasoning', text: said };
-    // Before the text that it came with: it seals the thoughts that led to it.
+    // Precedes the text it arrived with, because it signs the reasoning before that text.
     if (signature !== undefined)
       yield { type: 'reasoning_signature', signature: markSeal('google', signature) };
     if (said !== '' && thought !== true) yield { type: 'text', text: said };
   }
 
-  /** Whole, or a piece of the arguments of the call that is open; one without a name and more to come closes it. */
+  /**
+   * Reads a complete call, or a piece of the open call's arguments; a piece without a name and without `willContinue`
+   * closes the call.
+   */
   *#call(call: Json, signature: string | undefined): Generator<AnswerEvent> {
     const { name, id, args, partialArgs, willContinue } = call;
     if (typeof name === 'string' && name !== '') {
@@ -148,7 +151,7 @@ export class GoogleReader implements UpstreamReader {
 
   #fail(what: string): AnswerEvent {
     this.#failed = true;
-    const error = new WireError(502, 'upstream_error', `${what}; ask again.`, { code: 'upstream_failed' });
+    const error = new WireError(502, 'upstream_error', `${what}; try again.`, { code: 'upstream_failed' });
     return { type: 'failure', error, again: true };
   }
 }
@@ -165,7 +168,7 @@ const hasParts = (candidates: unknown): boolean =>
 
 const filtered = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED_CONTENT|SPII/;
 
-/** Undefined: none of ours; it ended, but not well (`MALFORMED_FUNCTION_CALL`, `LANGUAGE`, `OTHER`...). */
+/** Maps a finish reason; undefined for abnormal ends (`MALFORMED_FUNCTION_CALL`, `LANGUAGE`, `OTHER`...). */
 function finishReason(reason: string): FinishReason | undefined {
   if (reason === 'STOP') return 'stop';
   if (reason === 'MAX_TOKENS') return 'length';

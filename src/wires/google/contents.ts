@@ -16,8 +16,9 @@ interface Contents {
 }
 
 /**
- * Turns of user and model, neighbours of one role joined; all that is said by the system, wherever it stands, goes first.
- * @param sealed whether the model refuses calls without a seal
+ * Converts messages to turns of user and model. Consecutive turns of one role are joined; all system messages become
+ * the system instruction.
+ * @param requiresSignatures whether the model refuses calls without a signature
  */
 export function contentsOf(messages: readonly Message[], sealed: boolean): Contents {
   const system = messages
@@ -31,18 +32,18 @@ export function contentsOf(messages: readonly Message[], sealed: boolean): Conte
     const parts = speaker === 'model' ? modelParts(said, sealed) : said.flatMap(userParts);
     if (parts.length === 0) continue;
     const last = contents.at(-1);
-    // One by one: as arguments a hundred thousand of them would not fit on the stack.
+    // Pushed one by one, because spreading a hundred thousand parts would overflow the stack.
     if (last?.role === speaker) for (const part of parts) last.parts.push(part);
     else contents.push({ role: speaker, parts });
   }
   for (const { role, parts } of contents) if (role === 'user') parts.sort(resultsFirst);
-  // Google wants a turn to answer, and a system that says all is one.
+  // Google requires at least one turn, so system messages alone become a user turn.
   if (contents.length === 0)
     return { contents: [{ role: 'user', parts: system.length > 0 ? system : [{ text: '' }] }] };
   return system.length === 0 ? { contents } : { systemInstruction: { parts: system }, contents };
 }
 
-/** The results of calls made at once have to follow the calls without a gap. */
+/** The results of parallel calls must directly follow the calls. */
 const resultsFirst = (a: GooglePart, b: GooglePart): number =>
   Number('functionResponse' in b) - Number('functionResponse' in a);
 
@@ -65,7 +66,10 @@ function userParts(part: Part): GooglePart[] {
   }
 }
 
-/** A seal of reasoning goes back on the part that it came with: the text after it, or the one before. */
+/**
+ * Writes the parts of a model turn. A reasoning signature is returned on the part it arrived with: the following text,
+ * or the preceding one.
+ */
 function modelParts(said: readonly Part[], sealed: boolean): GooglePart[] {
   const parts: GooglePart[] = [];
   let seal: string | undefined;
@@ -88,7 +92,7 @@ function modelParts(said: readonly Part[], sealed: boolean): GooglePart[] {
       parts.push({ text: part.text, ...(seal === undefined ? {} : { thoughtSignature: seal }) });
       seal = undefined;
     } else if (part.type === 'tool_call') {
-      // Of calls made at once only the first one is sealed.
+      // Of parallel calls only the first has a signature.
       const signature = part.signature ?? (sealed && calls === 0 ? absentSeal : undefined);
       calls += 1;
       place();
@@ -102,7 +106,7 @@ function modelParts(said: readonly Part[], sealed: boolean): GooglePart[] {
   return parts;
 }
 
-/** Google takes an object only; what is none is kept under a name. */
+/** Parses the arguments of a call. Google requires an object; any other value is wrapped in one. */
 function argumentsOf(call: ToolCallPart): unknown {
   if (call.arguments.trim() === '') return {};
   try {

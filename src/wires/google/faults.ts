@@ -2,21 +2,21 @@ import { isRecord, type Json, parsedJson } from '../../util/json.ts';
 import { faultInStream, providerFault } from '../core/provider-faults.ts';
 import type { UpstreamFault } from '../core/wire.ts';
 
-/** What a status other than 2xx means. */
+/** Classifies a response with a status other than 2xx. */
 export function googleFailure(
   status: number,
   text: string,
   headers: Readonly<Record<string, string>>,
 ): UpstreamFault {
   const body = parsedJson(text);
-  // Streams that fail before they begin answer with a list.
+  // A stream that fails before it begins is answered with an array.
   const whole: unknown = Array.isArray(body) ? (body as unknown[])[0] : body;
   const error = isRecord(whole) && isRecord(whole['error']) ? whole['error'] : undefined;
   const fault = providerFault(statusOf(status, error), wordsOf(error, text), headers);
   return withDelay(fault, error);
 }
 
-/** Of an `error` that a stream holds. */
+/** Classifies an `error` within a stream. */
 export const streamFailure = (error: Json): UpstreamFault => {
   const code = typeof error['code'] === 'number' ? error['code'] : undefined;
   if (code === undefined) return withDelay(faultInStream(wordsOf(error)), error);
@@ -24,12 +24,12 @@ export const streamFailure = (error: Json): UpstreamFault => {
 };
 
 const wordsOf = (error: Json | undefined, text = '') => ({
-  // A page of a proxy in between tells the caller nothing.
+  // An HTML page of a proxy contains nothing useful for the caller.
   message: error ? error['message'] : /^\s*</.test(text) ? undefined : text,
   type: error?.['status'],
 });
 
-/** Google says 400 to a wrong key, and to an account that may not ask at all (its country, its billing). */
+/** Google answers 400 to a wrong key, and to an account without access (by country or billing). */
 function statusOf(status: number, error: Json | undefined): number {
   if (status !== 400 || !error) return status;
   const keys = detailsOf(error, 'ErrorInfo').map(({ reason }) => reason);

@@ -9,7 +9,7 @@ function bodyText(conversation: Conversation, options: UpstreamOptions): string 
   try {
     return JSON.stringify(requestBody(conversation, options));
   } catch (error) {
-    // Of the stack.
+    // Stack overflow.
     if (!(error instanceof RangeError)) throw error;
     throw invalidRequest('A schema or the arguments of a call are nested too deeply; flatten them.');
   }

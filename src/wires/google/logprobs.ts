@@ -1,7 +1,7 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { TokenLogprob } from '../core/answer.ts';
 
-/** `logprobsResult` of a candidate: the tokens chosen, and at each place the likeliest. */
+/** Reads `logprobsResult` of a candidate: the chosen tokens and the most likely ones at each position. */
 export function logprobsOf(result: unknown): TokenLogprob[] {
   if (!isRecord(result)) return [];
   const likeliest = listOf(result['topCandidates']);
@@ -15,7 +15,7 @@ const listOf = (value: unknown): Json[] => (Array.isArray(value) ? value.filter(
 
 function token({ token: text, logProbability }: Json): Omit<TokenLogprob, 'top_logprobs'> {
   const said = typeof text === 'string' ? text : '';
-  // The least that fits: Google has no number for what cannot be.
+  // Used where Google sends no number, for a negligible probability.
   const logprob = typeof logProbability === 'number' ? logProbability : -9999;
   return { token: said, logprob, bytes: [...new TextEncoder().encode(said)] };
 }

@@ -1,15 +1,17 @@
 import { isRecord, type Json } from '../../util/json.ts';
 
-/** Arguments of a call that come piece by piece, each with a JSON path (`$.places[0].name`); strings grow. */
+/**
+ * Assembles the arguments of a call from pieces with a JSON path each (`$.places[0].name`); string values are appended.
+ */
 export class PartialArguments {
   #value: Record<string, unknown> = bare();
 
-  /** Whole arguments, or some members of them. */
+  /** Merges complete arguments, or some of their members. */
   merge(members: Json): void {
     this.#value = Object.assign(bare(), this.#value, members);
   }
 
-  /** @throws RangeError where a piece has no place */
+  /** Adds a piece. @throws RangeError where the path of the piece is invalid */
   take(piece: unknown): void {
     if (!isRecord(piece) || typeof piece['jsonPath'] !== 'string') throw new RangeError('no path');
     const path = segmentsOf(piece['jsonPath']);
@@ -33,7 +35,7 @@ export class PartialArguments {
 
 type Holder = Record<string, unknown> | unknown[];
 
-/** Without a prototype: names are the model's. */
+/** Without a prototype, because the model chooses the names. */
 const bare = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
 
 function valueOf(piece: Json): unknown {
@@ -55,15 +57,15 @@ function read(holder: Holder, segment: string | number): unknown {
 }
 
 function write(holder: Holder, segment: string | number, value: unknown): void {
-  // Items come in order; a list with holes would be as long as its last index says.
+  // Items arrive in order; an array with holes could become as long as any index.
   if (Array.isArray(holder) && typeof segment === 'number' && segment > holder.length)
     throw new RangeError('an item is missing');
-  // Not by assignment, which `__proto__` would turn into something else.
+  // Assignment would treat `__proto__` specially.
   const kept = { value, writable: true, enumerable: true, configurable: true };
   Object.defineProperty(holder, segment, kept);
 }
 
-/** Of RFC 9535 what names one place: `.name`, `['name']`, `["name"]`, `[0]`. */
+/** Parses the part of RFC 9535 that addresses a single location: `.name`, `['name']`, `["name"]`, `[0]`. */
 function segmentsOf(path: string): (string | number)[] {
   const segments: (string | number)[] = [];
   const pattern = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/gy;

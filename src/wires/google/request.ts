@@ -6,13 +6,13 @@ import type { UpstreamOptions } from '../core/wire.ts';
 import { contentsOf } from './contents.ts';
 import { reduceSchema } from './schema.ts';
 
-/** @throws WireError 400 for what Google cannot be asked for */
+/** Writes a conversation as a Gemini request. @throws WireError 400 for content that Google does not support */
 export function requestBody(conversation: Conversation, options: UpstreamOptions): Json {
   const { tools, toolChoice, parallelToolCalls } = conversation;
   if (parallelToolCalls === false && tools.length > 0 && toolChoice !== 'none')
     throw unsupported(
       'parallel_tool_calls',
-      `${options.model.id} cannot be kept from calling several tools at once; leave parallel_tool_calls out.`,
+      `${options.model.id} always allows several tool calls per answer; leave parallel_tool_calls out.`,
     );
   return {
     ...contentsOf(conversation.messages, takesLevels(options)),
@@ -23,7 +23,10 @@ export function requestBody(conversation: Conversation, options: UpstreamOptions
   };
 }
 
-/** Models whose thinking has levels are those of the third generation and later, which also want their seals back. */
+/**
+ * Whether the model has thinking levels. These are the models from the third generation on, which also require their
+ * signatures back.
+ */
 const takesLevels = ({ model }: UpstreamOptions): boolean => levelsOf(model).length > 0;
 
 function declaration({ name, description, parameters }: Tool): Json {
@@ -54,7 +57,7 @@ function generationConfig(conversation: Conversation, options: UpstreamOptions):
     temperature: conversation.temperature,
     topP: conversation.topP,
     topK: conversation.topK,
-    // A seed of Google's has 32 bits.
+    // Google's seeds have 32 bits.
     seed: seed === undefined ? undefined : Number(BigInt.asIntN(32, BigInt(Math.trunc(seed)))),
     presencePenalty: conversation.presencePenalty,
     frequencyPenalty: conversation.frequencyPenalty,
@@ -73,7 +76,9 @@ function formatConfig(format: Conversation['format']): Json {
   return format.type === 'json' ? json : { ...json, responseJsonSchema: reduceSchema(format.schema) };
 }
 
-/** A level where the model has levels, else a budget within `maxTokens`, which counts thoughts too. Never both. */
+/**
+ * A thinking level where the model has levels, else a budget within `maxTokens`, which includes thinking. Never both.
+ */
 function thinkingConfig(reasoning: Conversation['reasoning'], options: UpstreamOptions): Json | undefined {
   const { model, maxTokens } = options;
   if (reasoning === undefined || !model.caps.has('reasoning')) return undefined;
@@ -92,5 +97,5 @@ function thinkingConfig(reasoning: Conversation['reasoning'], options: UpstreamO
 
 const off = { thinkingBudget: 0, includeThoughts: false };
 
-/** What each model that takes a budget accepts; outside of it they refuse the request. */
+/** The budget range that all models with budgets accept; they refuse others. */
 const budgetWithin = (budget: number): number => (budget === 0 ? 0 : Math.min(Math.max(budget, 512), 24_576));

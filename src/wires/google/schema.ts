@@ -1,6 +1,9 @@
 import { isRecord, type Json } from '../../util/json.ts';
 
-/** Keywords that Google reads in `responseJsonSchema` and `parametersJsonSchema`; at others it may refuse all. */
+/**
+ * Keywords that Google supports in `responseJsonSchema` and `parametersJsonSchema`; other keywords may make it refuse
+ * the schema.
+ */
 const plain = new Set([
   '$id',
   '$anchor',
@@ -28,8 +31,8 @@ const named = new Map([
 ]);
 
 /**
- * What Google takes of a JSON Schema: what it cannot say is said in another way where there is one (`const`, `allOf`,
- * `definitions`), and left out where there is none, so that the answer fits a wider schema at worst.
+ * Reduces a JSON Schema to what Google supports: unsupported keywords are rewritten where possible (`const`, `allOf`,
+ * `definitions`) and dropped otherwise, so the answer matches a wider schema at worst.
  */
 export function reduceSchema(schema: unknown): unknown {
   if (typeof schema === 'boolean') return schema;
@@ -37,7 +40,7 @@ export function reduceSchema(schema: unknown): unknown {
   const whole = merged(schema);
   const { $ref } = whole;
   if (typeof $ref !== 'string') return reduceMembers(whole);
-  // Nothing but definitions may stand beside a reference.
+  // Only definitions may be next to a reference.
   const definitions = reduceMembers(pick(whole, ['$defs', 'definitions']));
   return { $ref: $ref.replace(/^#\/definitions\//, '#/$defs/'), ...definitions };
 }
@@ -60,7 +63,10 @@ function reduceMembers(schema: Json): Json {
   return reduced;
 }
 
-/** Members of `allOf` are taken into the schema itself: `properties` and `required` joined, else the first one counts. */
+/**
+ * Merges the members of `allOf` into the schema: `properties` and `required` are joined, for other keywords the first
+ * value is used.
+ */
 function merged(schema: Json): Json {
   const { allOf, ...rest } = schema;
   if (!Array.isArray(allOf)) return schema;

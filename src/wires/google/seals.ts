@@ -1,13 +1,13 @@
 /**
- * What Google documents for calls that its model did not make or whose seal was lost: models of the third generation
- * refuse the first call of a turn without any.
+ * Google's documented placeholder for calls that its model did not make or whose signature was lost: third-generation
+ * models refuse a first call of a turn without a signature.
  */
 export const absentSeal = 'skip_thought_signature_validator';
 
-/** Google gives most calls no id, callers need one. */
+/** Prefix of generated ids. Google sends no id for most calls, but callers need one. */
 const made = 'call_g_';
 
 export const madeId = (): string => made + crypto.randomUUID().replaceAll('-', '');
 
-/** The id of a call as Google may see it: only its own, or another provider's. */
+/** The id of a call for Google: ids generated here are omitted. */
 export const givenId = (id: string): { id?: string } => (id.startsWith(made) ? {} : { id });

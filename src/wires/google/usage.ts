@@ -10,13 +10,13 @@ const members = [
 ] as const;
 
 /**
- * `usageMetadata` comes again in every chunk of a stream and counts the whole answer so far; a count that one leaves out
- * keeps its value.
+ * Reads `usageMetadata`, which every chunk of a stream repeats with the counts of the whole answer so far; a missing
+ * count keeps its value.
  */
 export class UsageCount {
   readonly #counts = new Map<string, number>();
 
-  /** Undefined where it holds no count at all. */
+  /** Returns undefined where the metadata contains no count. */
   take(metadata: Json): Usage | undefined {
     let counted = false;
     for (const name of members) {
@@ -30,7 +30,7 @@ export class UsageCount {
 
   #usage(): Usage {
     const of = (name: (typeof members)[number]) => this.#counts.get(name) ?? 0;
-    // The cached ones are among those of the prompt; thoughts are not among those of the candidates.
+    // Cached tokens are included in the prompt tokens; thinking tokens are not included in the candidate tokens.
     const input = of('promptTokenCount') + of('toolUsePromptTokenCount');
     const cacheRead = Math.min(of('cachedContentTokenCount'), input);
     return {

@@ -7,13 +7,13 @@ export const generationSettings = z
     model: z.string(),
     n_predict: z.int(),
     max_tokens: z.int(),
-    seed: z.int().describe('What was drawn with.'),
+    seed: z.int().describe('The seed that was used.'),
     temperature: z.number(),
     top_k: z.int(),
     top_p: z.number(),
     min_p: z.number(),
     repeat_penalty: z.number(),
-    repeat_last_n: z.int().describe('What was penalised: -1 the whole text, 0 nothing.'),
+    repeat_last_n: z.int().describe('Scope of the penalties: -1 the whole text, 0 nothing.'),
     presence_penalty: z.number(),
     frequency_penalty: z.number(),
     dynatemp_range: z.number(),
@@ -41,7 +41,7 @@ export type GenerationSettings = z.infer<typeof generationSettings>;
 
 const token = { id: z.int(), token: z.string(), bytes: z.array(z.int()) };
 const byModel = { ...token, logprob: z.number() };
-const bySampling = { ...token, prob: z.number().describe('With post_sampling_probs.') };
+const bySampling = { ...token, prob: z.number().describe('Present with post_sampling_probs.') };
 const probabilities = z.array(
   z.union([
     z.object({ ...byModel, top_logprobs: z.array(z.object(byModel)) }),
@@ -50,12 +50,12 @@ const probabilities = z.array(
 );
 
 const head = {
-  index: z.int().describe('Which prompt, or which answer where there are several to a prompt.'),
+  index: z.int().describe('Index of the prompt, or of the answer where a prompt has several.'),
   content: z.string(),
   tokens: z.array(z.int()),
-  id_slot: z.int().describe('-1: answers have no fixed place.'),
+  id_slot: z.int().describe('Always -1: answers have no fixed slot.'),
   tokens_predicted: z.int(),
-  tokens_evaluated: z.int().describe("The prompt's tokens."),
+  tokens_evaluated: z.int().describe('Tokens of the prompt.'),
 };
 
 export const completionPart = z
@@ -79,17 +79,17 @@ export const completionAnswer = z
     generation_settings: generationSettings,
     prompt: z.string(),
     has_new_line: z.boolean(),
-    truncated: z.boolean().describe('The context was full.'),
+    truncated: z.boolean().describe('True where the context was full.'),
     stop_type: z.enum(['none', 'eos', 'limit', 'word']),
     stopping_word: z.string(),
-    tokens_cached: z.int().describe("The prompt's tokens that were not computed again."),
+    tokens_cached: z.int().describe('Prompt tokens read from the cache.'),
     timings,
     completion_probabilities: probabilities.optional(),
   })
   .meta({ id: 'LlamaCppCompletion' });
 export type CompletionAnswer = z.infer<typeof completionAnswer>;
 
-/** With `stream`: the last of an answer has `stop: true`. */
+/** An event of a stream; the last one of an answer has `stop: true`. */
 export const completionEvent = z
   .union([completionPart, completionAnswer])
   .meta({ id: 'LlamaCppCompletionEvent' });

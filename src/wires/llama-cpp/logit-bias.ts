@@ -4,20 +4,20 @@ import { isTokenId } from '../core/members.ts';
 
 export type BiasEntry = readonly [token: number | string, bias: number];
 
-/** What is encoded of all texts together. */
+/** Limits of all entries together. */
 const most = { entries: 10_000, characters: 20_000 };
-/** From here on the engine bans a token, or draws no other. */
+/** From this bias on, the engine bans a token or always samples it. */
 const extreme = 100;
 const entryForm = 'expected [token id or text, number or false]';
 const isToken = (value: unknown): value is number | string => typeof value === 'string' || isTokenId(value);
 
-/** llama.cpp's forms: pairs of a token id or a text and an amount, or an object of them; false bans. */
+/** llama.cpp's formats: pairs of a token id or text and a bias, or an object of them; false bans. */
 export const logitBias = z
   .unknown()
   .optional()
   .meta({
     description:
-      'Pairs `[token id or text, amount]`, or an object of them; `false` bans. A text means each of its tokens.',
+      'Pairs `[token id or text, bias]`, or an object of them; `false` bans. A text applies to each of its tokens.',
     anyOf: [{ type: 'array', items: { type: 'array' } }, { type: 'object' }],
   })
   .transform((value, context): readonly BiasEntry[] => {

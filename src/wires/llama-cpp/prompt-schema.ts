@@ -6,7 +6,7 @@ import { isTokenId } from '../core/members.ts';
 /** A text, or token ids and texts in any order. */
 export type Prompt = string | readonly (string | number)[];
 
-/** Prompts of one request. */
+/** Most prompts of one request. */
 const mostPrompts = 128;
 const promptForm = 'expected a text, an array of token ids and texts, {prompt_string}, or an array of those';
 const severalForm = 'expected a text, an array of token ids and texts, or {prompt_string}';
@@ -15,8 +15,8 @@ const noMedia = 'images and audio cannot be read by this model; leave multimodal
 const isPiece = (value: unknown): value is string | number => typeof value === 'string' || isTokenId(value);
 
 /**
- * llama.cpp's forms of a prompt. An array of texts alone is several prompts, one that also has token ids is one prompt.
- * `several` says whether the answer is an array.
+ * llama.cpp's prompt formats. An array of texts is several prompts; an array that also contains token ids is one
+ * prompt. `isArray` states whether the answer is an array.
  */
 export const prompts = z
   .custom((value) => value !== undefined, { error: '"prompt" is required', abort: true })

@@ -9,39 +9,45 @@ import { samplers } from './samplers.ts';
 const atMost = (most: number) => (value: unknown) => typeof value === 'number' && value <= most;
 const off = (sampler: string) => `the sampler ${sampler} is not supported; leave it out`;
 
-/** What steers an answer, on every route that gives one. All may be null, which is absent. */
+/** Members that control an answer, on every route that generates one. `null` counts as absent. */
 export const completionMembers = {
   model: text.nullish().describe('The id of the resident model. Default: that model.'),
   n_predict: whole(-2).describe(
-    "The answer's greatest length: -1 and -2 what the context leaves, 0 evaluates the prompt alone. Default -1.",
+    'Maximum tokens of the answer: -1 and -2 the remaining context, 0 only evaluates the prompt. Default -1.',
   ),
-  max_tokens: whole(-2).describe('Another name of `n_predict`, which wins.'),
-  n_cmpl: whole(1, 128).describe('Answers to each prompt. Default 1.'),
-  n: whole(1, 128).describe('Another name of `n_cmpl`, which wins.'),
+  max_tokens: whole(-2).describe('Alias of `n_predict`, which takes precedence.'),
+  n_cmpl: whole(1, 128).describe('Number of answers per prompt. Default 1.'),
+  n: whole(1, 128).describe('Alias of `n_cmpl`, which takes precedence.'),
   stream: flag.nullish().describe('Send the answer as server-sent events.'),
-  temperature: between(-1, 100).describe('0 and less take the likeliest token. Default 0.8.'),
-  top_k: whole(-1, 2 ** 31).describe('Keeps so many of the likeliest tokens; 0 keeps all. Default 40.'),
-  top_p: between(0, 1).describe('Keeps the likeliest tokens up to this probability. Default 0.95.'),
-  min_p: between(0, 1).describe("At least this part of the likeliest token's probability. Default 0.05."),
+  temperature: between(-1, 100).describe('0 and less select the most likely token. Default 0.8.'),
+  top_k: whole(-1, 2 ** 31).describe('Keeps this many of the most likely tokens; 0 keeps all. Default 40.'),
+  top_p: between(0, 1).describe(
+    'Keeps the most likely tokens up to this cumulative probability. Default 0.95.',
+  ),
+  min_p: between(0, 1).describe(
+    "Keeps tokens with at least this fraction of the most likely token's probability. Default 0.05.",
+  ),
   seed: z
     .number({ error: 'expected a whole number' })
     .refine(Number.isInteger, 'expected a whole number')
     .meta({ type: 'integer' })
     .nullish()
-    .describe('Its low 32 bits count; -1 is random. Default -1.'),
-  repeat_penalty: between(0.01, 10).describe('Over prompt and answer; 1 is off. Default 1.'),
-  repeat_last_n: whole(-1).describe(
-    'Penalties look at the whole text, whatever length is given here; 0 turns them off. Default -1, which is what is done.',
-  ),
-  presence_penalty: between(-10, 10).describe('Over the answer; 0 is off. Default 0.'),
-  frequency_penalty: between(-10, 10).describe('Over the answer, for each occurrence. Default 0.'),
+    .describe('The low 32 bits are used; -1 is random. Default -1.'),
+  repeat_penalty: between(0.01, 10).describe('Applies to prompt and answer; 1 disables it. Default 1.'),
+  repeat_last_n: whole(-1).describe('Penalties always apply to the whole text; 0 disables them. Default -1.'),
+  presence_penalty: between(-10, 10).describe('Applies to the answer; 0 disables it. Default 0.'),
+  frequency_penalty: between(-10, 10).describe('Applies to the answer, for each occurrence. Default 0.'),
   stop: stops(64),
-  ignore_eos: flag.nullish().describe("Go on after the model's end token."),
+  ignore_eos: flag.nullish().describe("Continue after the model's end token."),
   logit_bias: logitBias,
-  grammar: text.max(1_000_000, 'at most 1000000 characters').nullish().describe('In GBNF.'),
-  json_schema: jsonObject('expected a JSON schema').nullish().describe('The answer is JSON that fits it.'),
-  n_probs: whole(0, 20).describe('Tell the log probabilities of so many tokens at each place. Default 0.'),
-  logprobs: whole(0, 20).describe('Another name of `n_probs`, which wins.'),
+  grammar: text.max(1_000_000, 'at most 1000000 characters').nullish().describe('A grammar in GBNF.'),
+  json_schema: jsonObject('expected a JSON schema')
+    .nullish()
+    .describe('The answer is JSON that matches this schema.'),
+  n_probs: whole(0, 20).describe(
+    'Number of tokens to report log probabilities for at each position. Default 0.',
+  ),
+  logprobs: whole(0, 20).describe('Alias of `n_probs`, which takes precedence.'),
   post_sampling_probs: postSamplingProbs,
   return_tokens: flag.nullish().describe("Fill `tokens` with the answer's token ids."),
   response_fields: list(text, {
@@ -49,15 +55,17 @@ export const completionMembers = {
     most: { count: 256, error: 'at most 256 fields' },
   })
     .nullish()
-    .describe('Only these members of the last object; one below another is named with a slash.'),
+    .describe('Return only these members of the last object; nested members are separated by a slash.'),
   ...progressMembers,
-  n_indent: whole(0, 1000).describe('Ends the answer before a line that is indented less. Default 0: off.'),
+  n_indent: whole(0, 1000).describe(
+    'Ends the answer before a line with less indentation. Default 0: disabled.',
+  ),
   t_max_predict_ms: whole(-1).describe(
-    'Ends the answer that has a line break so many milliseconds after its first token. Default 0, and -1: off.',
+    'Ends an answer that has a line break this many milliseconds after its first token. Default 0; 0 and -1 disable it.',
   ),
   samplers,
-  id_slot: whole(-1).describe('Accepted; places are given out by the engine.'),
-  cache_prompt: flag.nullish().describe('Accepted; what was computed before is always used.'),
+  id_slot: whole(-1).describe('No effect: the engine assigns slots.'),
+  cache_prompt: flag.nullish().describe('No effect: the prompt cache is always used.'),
   mirostat: refused(off('mirostat'), isOneOf(0)),
   dynatemp_range: refused(off('dynatemp'), isOneOf(0)),
   xtc_probability: refused(off('xtc'), isOneOf(0)),
@@ -66,14 +74,14 @@ export const completionMembers = {
   top_n_sigma: refused(off('top_n_sigma'), atMost(0)),
   adaptive_target: refused(off('adaptive_p'), (value) => typeof value === 'number' && value < 0),
   min_keep: refused('min_keep is not supported; leave it out', isOneOf(0, 1)),
-  grammar_lazy: refused('a grammar holds from the first token on here; leave it out', isOneOf(false)),
+  grammar_lazy: refused('lazy grammars are not supported; leave it out', isOneOf(false)),
   lora: refused('adapters are not supported; leave it out', emptyList),
   image_data: refused('images cannot be read by this model; leave it out', emptyList),
 };
 
 export type CompletionOptions = z.infer<z.ZodObject<typeof completionMembers>>;
 
-/** A request whose members all have their first name. */
+/** Moves the values of alias members to the primary members. */
 export const byFirstNames = <Body extends CompletionOptions>(body: Body): Body => ({
   ...body,
   n_predict: body.n_predict ?? body.max_tokens,

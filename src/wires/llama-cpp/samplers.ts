@@ -1,16 +1,16 @@
 import { z } from 'zod';
 import { unsupportedMark } from '../../http/violations.ts';
 
-/** The samplers that the engine has, in its order, which is llama.cpp's. */
+/** The engine's samplers in their order, which is llama.cpp's. */
 export const ourSamplers = ['penalties', 'top_k', 'top_p', 'min_p', 'temperature'] as const;
 type Sampler = (typeof ourSamplers)[number];
 
-/** Samplers that are off unless one of their own members turns them on, which is refused there. */
+/** Samplers that are disabled unless enabled by a member of their own, which is refused there. */
 const idleSamplers = new Set(['dry', 'top_n_sigma', 'typ_p', 'typical_p', 'tfs_z', 'xtc', 'adaptive_p']);
 
 /**
- * `infill` sorts out the tokens at the end of a missing part; it stands last, in the place of temperature. We take the
- * likeliest token then, which is what it mostly leaves.
+ * The requested samplers. `infill` filters the tokens at the end of a fill-in-the-middle answer and comes last, in
+ * place of temperature. Here it selects the most likely token, which is its usual result.
  */
 export interface Samplers {
   readonly used: ReadonlySet<Sampler>;
@@ -25,8 +25,8 @@ export const samplers = z
   .max(64, 'at most 64 samplers')
   .nullish()
   .describe(
-    'Those that are left out are not used. The order is fixed: penalties, top_k, top_p, min_p, temperature. ' +
-      'A last one `infill` takes the likeliest token.',
+    'Samplers that are absent are not used. The order is fixed: penalties, top_k, top_p, min_p, temperature. ' +
+      'A final `infill` selects the most likely token.',
   )
   .transform((names, context): Samplers => {
     if (names === null || names === undefined) return all;

@@ -10,13 +10,13 @@ import type { CompletionOptions } from './request-schema.ts';
 type Part = Extract<AnswerEvent, { type: 'text' }>;
 type End = Extract<AnswerEvent, { type: 'finish' }>;
 
-/** What answers say of their request. */
+/** Metadata of the answers to a request. */
 export interface LlamaCppAbout {
   readonly model: string;
   readonly body: CompletionOptions;
   /** Whether the answer is an array. */
   readonly several: boolean;
-  /** Of each answer. */
+  /** Returns the members of an answer that repeat its request. */
   readonly asked: (choice: number) => Pick<CompletionAnswer, 'prompt' | 'generation_settings'>;
 }
 
@@ -36,10 +36,10 @@ export const llamaCppWire = {
 
 const frame = (value: object): string => frameOf(JSON.stringify(value));
 
-/** Answers as server-sent events, without a `[DONE]`. */
+/** Writes answers as server-sent events, without `[DONE]`. */
 class EventWriter implements StreamWriter {
   readonly #about: LlamaCppAbout;
-  /** Answers that have a line break. */
+  /** Answers that contain a line break. */
   readonly #broken = new Set<number>();
 
   constructor(about: LlamaCppAbout) {
@@ -59,7 +59,7 @@ class EventWriter implements StreamWriter {
         return frame({ ...this.#part(event, text, ids), ...probabilitiesOf([event], this.#about) });
       }
       case 'finish':
-        // Its content has been told.
+        // The content was already sent.
         return frame(lastOf(event, this.#about, [], this.#broken.has(choice)));
       default:
         return '';
@@ -89,7 +89,7 @@ class EventWriter implements StreamWriter {
   }
 }
 
-/** The last object of an answer, or all of it. */
+/** The last object of a streamed answer, or a complete answer. */
 function lastOf(
   end: End,
   about: LlamaCppAbout,
@@ -121,11 +121,11 @@ function lastOf(
   return fields.length === 0 ? answer : picked(answer, fields);
 }
 
-/** The `detail` of a `finish` where the context ended the answer before the request's own limit did. */
+/** The `detail` of a `finish` event where the context ended the answer before the request's own limit. */
 export const contextFull = 'model_context_window_exceeded';
 
 function timingsOf({ timings }: AnswerEvent): Timings {
-  if (!timings) throw new Error('the engine answered without its measures');
+  if (!timings) throw new Error('the engine answered without timings');
   return timings;
 }
 
@@ -135,7 +135,7 @@ function probabilitiesOf(parts: readonly Part[], { body }: LlamaCppAbout): objec
   return { completion_probabilities: body.post_sampling_probs ? entries.map(toProbabilities) : entries };
 }
 
-/** The named members only; one below another keeps its whole name. Names that mean nothing are left out. */
+/** Picks the named members; nested members keep their full name as key. Unknown names are ignored. */
 function picked(answer: CompletionAnswer, fields: readonly string[]): object {
   const found: [string, unknown][] = [];
   for (const field of fields) {

@@ -4,21 +4,21 @@ const thinkingBlock = z.object({ type: z.literal('thinking'), thinking: z.string
 const textBlock = z.object({ type: z.literal('text'), text: z.string() });
 const toolUseBlock = z.object({
   type: z.literal('tool_use'),
-  id: z.string().describe('What the `tool_result` refers to.'),
+  id: z.string().describe('Referenced by the `tool_result`.'),
   name: z.string(),
   input: z.unknown().describe('An object.'),
   caller: z.object({ type: z.literal('direct') }),
 });
 const block = z.discriminatedUnion('type', [thinkingBlock, textBlock, toolUseBlock]);
 
-/** What the answer's end tells too. */
+/** Usage members that are repeated at the end of the answer. */
 const finalUsage = {
-  input_tokens: z.int().describe('Without those of the cache.'),
+  input_tokens: z.int().describe('Without cached tokens.'),
   cache_creation_input_tokens: z.int(),
-  cache_read_input_tokens: z.int().describe('Part of the prompt that was not computed again.'),
+  cache_read_input_tokens: z.int().describe('Prompt tokens read from the cache.'),
   cache_creation: z.object({ ephemeral_1h_input_tokens: z.int(), ephemeral_5m_input_tokens: z.int() }),
   output_tokens: z.int(),
-  output_tokens_details: z.object({ thinking_tokens: z.int().describe('A part of output_tokens.') }),
+  output_tokens_details: z.object({ thinking_tokens: z.int().describe('Included in output_tokens.') }),
   server_tool_use: z.null(),
 };
 const usage = z.object({
@@ -31,7 +31,7 @@ const usage = z.object({
 const stopReason = z
   .enum(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'model_context_window_exceeded'])
   .nullable()
-  .describe('Null as long as the answer is being made.');
+  .describe('Null while the answer is generated.');
 const stop = { stop_reason: stopReason, stop_sequence: z.string().nullable(), stop_details: z.null() };
 
 export const messageObject = z
@@ -67,7 +67,7 @@ export const messageEvent = z
     z.object({
       type: z.literal('message_delta'),
       delta: z.object({ ...stop, container: z.null() }),
-      usage: z.object(finalUsage).describe('Of the whole message.'),
+      usage: z.object(finalUsage).describe('Usage of the whole message.'),
     }),
     z.object({ type: z.literal('message_stop') }),
   ])
@@ -81,7 +81,7 @@ export const messagesError = z
       message: z.string(),
       details: z.object({
         error_code: z.string(),
-        param: z.string().optional().describe('The member of the request that is at fault.'),
+        param: z.string().optional().describe('The request member that caused the error.'),
         unsupported: z.array(z.string()).optional().describe('With `thread_unsupported_request`.'),
         violations: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
       }),

@@ -3,7 +3,7 @@ import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
 import { flag, text, toolName, typeOf } from '../core/members.ts';
 
-/** Blocks that the wire knows in conversations and that hold something else than text. */
+/** Block types of the wire that contain something other than text. */
 const media = new Set(['image', 'document', 'search_result', 'container_upload']);
 
 const wrongBlock = (role: string) => ({
@@ -12,7 +12,7 @@ const wrongBlock = (role: string) => ({
     if (type === '') return "expected a block such as {type: 'text', text: '...'}";
     return media.has(type)
       ? `blocks of type '${type}' cannot be read by this model; it reads text`
-      : `blocks of type '${type}' cannot stand in ${role} here`;
+      : `blocks of type '${type}' are not allowed in ${role}`;
   },
 });
 
@@ -27,9 +27,9 @@ export const system = texts('the system prompt');
 
 const toolResult = z.object({
   type: z.literal('tool_result'),
-  tool_use_id: text.describe('Of a `tool_use` block that stands before.'),
+  tool_use_id: text.describe('Id of an earlier `tool_use` block.'),
   content: texts('a tool result').nullish(),
-  is_error: flag.nullish().describe("The model reads `Error: ` before the tool's words."),
+  is_error: flag.nullish().describe('Prefixes the result with `Error: ` in the prompt.'),
 });
 const toolUse = z.object({
   type: z.literal('tool_use'),
@@ -39,7 +39,7 @@ const toolUse = z.object({
 });
 const thinking = z.object({
   type: z.literal('thinking'),
-  thinking: text.describe('Templates show it or leave it out.'),
+  thinking: text.describe('Included in the prompt or omitted, depending on the chat template.'),
   signature: text.nullish().describe('Not checked.'),
 });
 const redactedThinking = z.object({ type: z.literal('redacted_thinking') }).describe('Ignored.');

@@ -5,13 +5,13 @@ import { readSeal } from './seals.ts';
 
 type TextPart = Extract<Part, { type: 'text' }>;
 
-/** `cache_control` of a block, a tool or a request. */
+/** Reads `cache_control` of a block, a tool or a request. */
 export function cacheOf({ cache_control: control }: Json): { readonly cache?: CacheMark } {
   if (!isRecord(control)) return {};
   return { cache: control.ttl === '5m' || control.ttl === '1h' ? { ttl: control.ttl } : {} };
 }
 
-/** Reads the contents of messages, in order: results of tools are named by the calls before them. */
+/** Reads the contents of messages in order; tool results get the tool name of the earlier call. */
 export class BlockReader {
   readonly faults: Violations;
   readonly #toolNames = new Map<string, string>();
@@ -66,7 +66,7 @@ export class BlockReader {
       default:
         this.faults.refuse(
           `${path}.type`,
-          `blocks of type '${String(block.type)}' cannot be said to this model`,
+          `blocks of type '${String(block.type)}' are not supported by this model`,
         );
         return [];
     }
@@ -80,7 +80,7 @@ export class BlockReader {
       (part): part is ImagePart | TextPart => part.type === 'image' || part.type === 'text',
     );
     if (readable.length < parts.length)
-      this.faults.refuse(`${path}.content`, 'results of tools hold texts and images only for this model');
+      this.faults.refuse(`${path}.content`, 'tool results for this model may contain only text and images');
     return [
       {
         type: 'tool_result',
@@ -119,10 +119,10 @@ export class BlockReader {
     return this.#notHere(source, `${path}.source`);
   }
 
-  /** By URL or the id of a file at the provider. */
+  /** Refuses a source that refers to a URL or to a file stored at the provider. */
   #notHere(source: unknown, path: string): Part[] {
     if (!isRecord(source)) return this.#wrong(path, 'expected a source such as {type, media_type, data}');
-    this.faults.refuse(path, 'this model reads what is sent with the request; send it as base64');
+    this.faults.refuse(path, 'this model only accepts content sent with the request; send it as base64');
     return [];
   }
 

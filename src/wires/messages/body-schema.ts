@@ -5,20 +5,25 @@ const { model, stream } = routedMembers;
 const record = z.looseObject({});
 const content = z.union([z.string(), z.array(z.union([z.string(), record]))]);
 
-/** For the document; `factsOf` reads every request, `conversationOf` those to providers of another wire. */
+/**
+ * Documents the body; `readFacts` validates every request, and `readConversation` those for providers of another wire.
+ */
 export const messagesBody = z
   .looseObject({
     model,
     stream,
-    max_tokens: z.int().min(0).describe("The answer's greatest length, thinking included."),
+    max_tokens: z.int().min(0).describe('Maximum tokens of the answer, thinking included.'),
     messages: z.array(z.looseObject({ role: z.string(), content: content.optional() })).min(1),
     system: content.nullish(),
     tools: z
       .array(record)
       .nullish()
-      .describe('Those that the caller runs: others have no bound on their cost.'),
+      .describe('Tools that the caller runs. Others are refused, because their cost is unbounded.'),
     thinking: record.nullish(),
-    output_config: record.nullish().describe('In `format` what form the answer has.'),
-    thread: z.null().optional().describe('Nothing is stored here: send all `messages`.'),
+    output_config: record.nullish().describe('`format` constrains the answer.'),
+    thread: z
+      .null()
+      .optional()
+      .describe('Not supported, because conversations are not stored: send all `messages`.'),
   })
   .meta({ id: 'MessageRequest' });

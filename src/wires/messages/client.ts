@@ -4,7 +4,7 @@ import { factsOf } from './facts.ts';
 import { errorBodyOf } from './frames.ts';
 import { MessagesWriter } from './writer.ts';
 
-/** Anthropic's messages, as callers speak them. */
+/** Anthropic's messages as a client wire. */
 export const messagesWire: ClientWire = {
   name: 'messages',
   facts: factsOf,

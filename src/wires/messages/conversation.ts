@@ -18,9 +18,9 @@ import { Violations } from '../core/violations.ts';
 import { choiceForm } from './request-schema.ts';
 import { isRunByCaller, listOf } from './unpriced.ts';
 
-/** A request on this wire in nobody's words. @throws WireError 400 with all that is wrong or cannot be said */
+/** Converts a messages request to a provider-neutral conversation. @throws WireError 400 with all violations */
 export function conversationOf({ text, facts }: Pick<ClientRequest, 'text' | 'facts'>): Conversation {
-  // Read again, so that long numbers in calls stay as they are.
+  // Parsed again, so that long numbers in calls are preserved.
   const body = parseExact(text) as Json;
   const faults = new Violations();
   const blocks = new BlockReader(faults);
@@ -86,7 +86,7 @@ function readTool(tool: unknown, path: string, faults: Violations): Tool[] {
   if (typeof type === 'string' && type !== 'custom' && isRunByCaller(tool))
     faults.refuse(
       `${path}.type`,
-      `the model knows no tool of type '${type}'; define it with an input_schema`,
+      `this model has no built-in tool of type '${type}'; define it with an input_schema`,
     );
   else faults.add(`${path}.input_schema`, 'expected a JSON schema of an object');
   return [];
@@ -102,7 +102,7 @@ export const toolOf = (tool: Json & { readonly name: string; readonly input_sche
   ...cacheOf(tool),
 });
 
-/** Undefined where it is none. */
+/** Converts a tool choice; undefined where it is invalid. */
 export function choiceOf(
   choice: unknown,
 ): Pick<Conversation, 'toolChoice' | 'parallelToolCalls'> | undefined {
@@ -122,7 +122,7 @@ function reasoningOf({ thinking, output_config: config }: Json): Reasoning | und
     if (thinking.type === 'disabled') return { effort: 'none' };
     if (thinking.type === 'enabled' && typeof thinking.budget_tokens === 'number')
       return { maxTokens: thinking.budget_tokens, ...(effort === undefined ? {} : { effort }) };
-    // Adaptive: as much as the model does by itself.
+    // Adaptive: the model decides how much to think.
     return { effort: effort ?? 'high' };
   }
   return effort === undefined ? undefined : { effort };
@@ -135,7 +135,7 @@ function answerFormatOf(body: Json): AnswerFormat {
     : { type: 'text' };
 }
 
-/** A mark of the whole request stands for one on the last part that can have one. */
+/** Applies a cache breakpoint of the whole request to the last part that can have one. */
 function markLast(messages: readonly Message[], mark: { readonly cache?: CacheMark }): readonly Message[] {
   const last = messages.at(-1);
   const part = last?.parts.at(-1);

@@ -6,17 +6,17 @@ import { Violations } from '../core/violations.ts';
 import { noThreads } from './frames.ts';
 import { listOf, refuseProviderTool, refuseUnpriced } from './unpriced.ts';
 
-/** What a document may have that is not in the request itself: the provider's limit on a request. */
+/** File size assumed for a document that is not in the request itself: the provider's request limit. */
 const mostFileBytes = 32 * 1024 * 1024;
 /**
- * Parts that stand for the instructions which the provider adds by itself, at 64 tokens each: for any tools (up to 530
- * tokens), for tools that it has trained the model on (up to 800 each), for an answer that fits a schema.
+ * Parts that account for instructions which the provider adds, at 64 tokens each: for any tools (up to 530 tokens), for
+ * tools the model was trained on (up to 800 each), and for an answer with a schema.
  */
 const partsOfTools = 9;
 const partsOfKnownTool = 13;
 const partsOfFormat = 8;
 
-/** @throws WireError 400 with all violations at once */
+/** Reads what the gateway needs to know of a request. @throws WireError 400 with all violations */
 export function factsOf(body: Json): RequestFacts {
   refuseThread(body);
   const faults = new Violations();
@@ -30,7 +30,7 @@ export function factsOf(body: Json): RequestFacts {
   if (stream !== undefined && stream !== null && typeof stream !== 'boolean')
     faults.add('stream', 'expected true or false');
   if (!Array.isArray(messages)) faults.add('messages', 'expected an array of messages');
-  else if (messages.length === 0) faults.add('messages', 'must hold at least one message');
+  else if (messages.length === 0) faults.add('messages', 'must contain at least one message');
   if (tools !== undefined && tools !== null && !Array.isArray(tools))
     faults.add('tools', 'expected an array of tools');
   refuseUnpriced(body, faults);
@@ -53,7 +53,7 @@ export function factsOf(body: Json): RequestFacts {
   return {
     model: model as string,
     stream: stream === true,
-    // It always stands in the stream.
+    // Streams of this wire always carry usage.
     includeUsage: true,
     maxTokens: maxTokens as number,
     answers: 1,
@@ -68,7 +68,7 @@ const isCount = (value: unknown): value is number =>
 function refuseThread({ thread }: Json): void {
   if (thread === undefined || thread === null) return;
   throw invalidRequest(
-    'thread: the gateway keeps no conversations; leave it out and send all messages with every request.',
+    'thread: the gateway stores no conversations; leave it out and send all messages with every request.',
     {
       code: noThreads,
       param: 'thread',
@@ -77,7 +77,7 @@ function refuseThread({ thread }: Json): void {
   );
 }
 
-/** Where what says the form of the answer stands; `output_format` is the older place. */
+/** Returns the answer format and its path; `output_format` is the older member. */
 export function formatOf({ output_config: config, output_format: older }: Json) {
   if (isRecord(config) && isRecord(config.format))
     return { value: config.format, param: 'output_config.format' };
@@ -85,9 +85,9 @@ export function formatOf({ output_config: config, output_format: older }: Json) 
 }
 
 class Reading extends Measure {
-  /** The first image, or document, whose pages the model sees as images. */
+  /** Path of the first image, or of the first document, whose pages the model receives as images. */
   imageAt: string | undefined;
-  /** The first definition of a tool. */
+  /** Path of the first tool definition. */
   toolAt: string | undefined;
   #tools = 0;
   readonly #faults: Violations;
@@ -104,7 +104,7 @@ class Reading extends Measure {
     }
     if (typeof message.role !== 'string')
       this.#faults.add(`${path}.role`, "expected 'user', 'assistant' or 'system'");
-    // A message of the system may only change how the model is to answer from here on.
+    // A system message may contain only `output_config`, which changes the settings from here on.
     if (message.role === 'system' && message.content === undefined && isRecord(message.output_config)) return;
     this.content(message.content, `${path}.content`);
   }
@@ -173,7 +173,7 @@ class Reading extends Measure {
         this.content(block.content, `${path}.content`);
       return;
     }
-    // Calls, thoughts and what else there may be: as much as stands there, thoughts sealed in a signature included.
+    // Calls, thinking and other blocks are counted by their JSON, which includes thinking encrypted in a signature.
     this.bytes(JSON.stringify(block));
   }
 
@@ -186,7 +186,7 @@ class Reading extends Measure {
       this.file(source.data);
       this.imageAt ??= path;
     } else {
-      // Of another place: of any length.
+      // Referenced content has an unknown size.
       this.fileBytes += mostFileBytes;
       this.imageAt ??= path;
     }

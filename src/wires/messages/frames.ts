@@ -3,18 +3,18 @@ import { WireError } from '../core/error.ts';
 import { errorTypes } from '../core/error-types.ts';
 import type { StreamReceipt } from '../core/wire.ts';
 
-/** Clients of this wire want the event's name and the type of its data. */
+/** Writes an SSE frame. Clients of this wire require the event name and the type in the data. */
 export const frame = (data: { readonly type: string; readonly [member: string]: unknown }): string =>
   `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
 
-/** The gateway says all of an error in the members that its other wires have, and has types of its own. */
+/** Writes an error body. Errors of the gateway have the members of its other wires and error types of its own. */
 export const errorBodyOf = (error: HttpError, requestId?: string) => ({
   type: 'error',
   error: error instanceof WireError ? error.body : detailed(error),
   request_id: requestId ?? null,
 });
 
-/** The code at which the official client sends the same request again with its whole conversation. */
+/** On this error code the official client resends the request with its whole conversation. */
 export const noThreads = 'thread_unsupported_request';
 
 const detailed = ({ status, code, message, param, violations }: HttpError) => ({
@@ -32,11 +32,11 @@ export const errorFrame = (error: HttpError, requestId: string): string =>
   frame(errorBodyOf(error, requestId));
 
 /**
- * What was settled, after the end of the answer. Its data says `ping`: clients that do not know the event's name
- * judge by the type of the data, and all of them let a ping pass.
+ * Writes the receipt after the end of the answer. Its data has type `ping`: clients that do not know the event name
+ * dispatch on the type of the data, and all of them ignore pings.
  */
 export function receiptFrame({ cost, requestId, effectiveModel }: StreamReceipt): string {
-  // Integers of any size; JSON.stringify takes no bigint.
+  // The amounts are bigints, which JSON.stringify does not support.
   const components = Object.entries(cost.components).map(([name, amount]) => `"${name}":${amount}`);
   return (
     `event: svc_receipt\ndata: {"type":"ping","svc_receipt":{"cost_nanousd":${cost.total},` +

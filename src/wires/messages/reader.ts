@@ -8,26 +8,26 @@ import { parseExact } from '../core/json.ts';
 import { explanationOf, readStop } from './stop-reasons.ts';
 import { UsageMeter } from './usage.ts';
 
-/** A call whose arguments may still come; blocks of other kinds need no memory. */
+/** A call whose arguments may still arrive; blocks of other types need no state. */
 interface OpenCall {
   readonly index: number;
-  /** As the block began with; counts only where no deltas follow. */
+  /** Input at the start of the block; used only where no deltas follow. */
   readonly input: string;
   written: boolean;
 }
 
-/** Reads a stream, or a whole message, which is a stream that begins with all its content. */
+/** Reads a stream, or a complete message as a stream that begins with all its content. */
 export class MessagesReader implements UpstreamReader {
   readonly #meter = new UsageMeter();
-  /** By the index of the block, which counts blocks of all kinds. */
+  /** Keyed by block index, which counts blocks of all types. */
   readonly #openCalls = new Map<unknown, OpenCall>();
   #calls = 0;
-  /** The id of the message; empty where it has none. Undefined before it begins. */
+  /** Id of the message; empty where it has none; undefined before the message begins. */
   #id: string | undefined;
   #hasContent = false;
   #isFinished = false;
   #isOver = false;
-  /** Of a message that came with its content. */
+  /** The stop members of a message that arrived with its content. */
   #stopped: Json = {};
 
   push(frame: SseFrame): AnswerEvent[] {
@@ -39,7 +39,8 @@ export class MessagesReader implements UpstreamReader {
       event = undefined;
     }
     if (frame.event === 'error') return this.#fault(event ?? { error: { message: frame.data } });
-    if (!isRecord(event)) return this.#fail('The provider sent an event that is no JSON object; ask again.');
+    if (!isRecord(event))
+      return this.#fail('The provider sent an event that is not a JSON object; try again.');
     return this.take(event);
   }
 
@@ -61,30 +62,32 @@ export class MessagesReader implements UpstreamReader {
       case 'error':
         return this.#fault(event);
       default:
-        // `ping`, and whatever the wire learns later.
+        // `ping` and future event types.
         return [];
     }
   }
 
-  /** The last event came. */
+  /** Whether the last event arrived. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Why it stopped comes last; the event that says only that it did may be missing. */
+  /** The stop reason is the last required information; `message_stop` may be missing. */
   end(): AnswerEvent[] {
     if (this.#isOver || this.#isFinished) return [];
-    return this.#fail('The provider broke off in the middle of its answer; ask again.');
+    return this.#fail('The provider broke off in the middle of its answer; try again.');
   }
 
-  /** Some providers begin twice; the second one only says the usage again. Another message is none of this answer. */
+  /**
+   * Some providers send `message_start` twice, the second time with usage only. A different message is an error.
+   */
   #start(message: Json): AnswerEvent[] {
     const id = typeof message.id === 'string' ? message.id : '';
     if (this.#id !== undefined) {
       const isSame = id !== '' && this.#id !== '' ? id === this.#id : !this.#hasContent;
       return isSame
         ? this.#usage(message.usage)
-        : this.#fail('The provider began a second message within its stream; ask again.');
+        : this.#fail('The provider began a second message within its stream; try again.');
     }
     this.#id = id;
     const usage = this.#usage(message.usage);
@@ -127,7 +130,7 @@ export class MessagesReader implements UpstreamReader {
         return [{ type: 'tool_call', index: call.index, id: String(block.id), name: String(block.name) }];
       }
       default:
-        // Tools that the provider runs, their results, summaries: nothing that other wires could say.
+        // Provider-run tools, their results and summaries cannot be expressed on other wires.
         return [];
     }
   }
@@ -202,7 +205,7 @@ const signatureEvent = (signature: string): AnswerEvent => ({
   signature: markSeal('anthropic', signature),
 });
 
-/** Events of a whole message; undefined where the text is none. */
+/** Reads a complete message; undefined where the text is not a message. */
 export function readMessage(text: string): AnswerEvent[] | undefined {
   let message: unknown;
   try {

@@ -28,7 +28,9 @@ const tool = z.discriminatedUnion(
       name: toolName,
       description: text.nullish(),
       input_schema: jsonObject('expected a JSON schema of an object'),
-      strict: flag.nullish().describe('The input fits the schema to the letter, or the request is refused.'),
+      strict: flag
+        .nullish()
+        .describe('The input matches the schema exactly; a schema that cannot be enforced is refused.'),
     }),
   ],
   {
@@ -42,7 +44,9 @@ const tool = z.discriminatedUnion(
 );
 
 export const choiceForm = "expected {type: 'auto'}, {type: 'any'}, {type: 'tool', name} or {type: 'none'}";
-const oneAtATime = { disable_parallel_tool_use: flag.nullish().describe('One call an answer at most.') };
+const oneAtATime = {
+  disable_parallel_tool_use: flag.nullish().describe('Allow at most one call per answer.'),
+};
 const toolChoice = z.discriminatedUnion(
   'type',
   [
@@ -58,7 +62,7 @@ const budgetForm = 'expected a whole number, at least 1';
 const display = z
   .enum(['summarized', 'omitted'], { error: "expected 'summarized' or 'omitted'" })
   .nullish()
-  .describe('`omitted` leaves the thinking blocks empty; nothing is summarised.');
+  .describe('`omitted` leaves the thinking blocks empty; thinking is never summarized.');
 const thinking = z.discriminatedUnion(
   'type',
   [
@@ -67,7 +71,7 @@ const thinking = z.discriminatedUnion(
       budget_tokens: z
         .int({ error: budgetForm })
         .min(1, budgetForm)
-        .describe('Less than max_tokens, which alone bounds the answer with its thinking.'),
+        .describe('Must be less than max_tokens, which is the only limit of the answer with its thinking.'),
       display,
     }),
     z.object({ type: z.literal(['adaptive', 'between_tools']), display }),
@@ -85,18 +89,20 @@ const format = z.object(
   { error: "expected {type: 'json_schema', schema}" },
 );
 
-/** What makes the prompt. */
+/** Members that determine the prompt. */
 const conversation = {
   model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
   messages: list(message, {
     error: 'expected an array of messages',
-    empty: 'must hold at least one message',
-  }).describe('Consecutive messages of a role are one. A last one of the assistant is gone on with.'),
-  system: system.nullish().describe('Stands before the messages.'),
+    empty: 'must contain at least one message',
+  }).describe('Consecutive messages of a role are merged. A last assistant message is continued.'),
+  system: system.nullish().describe('Precedes the messages.'),
   tools: toolList(tool).nullish().describe('Functions that the model may call.'),
   tool_choice: toolChoice
     .nullish()
-    .describe('Whether it may (`auto`), must (`any`, `tool`) or must not (`none`) call one. Default `auto`.'),
+    .describe(
+      'Whether the model may (`auto`), must (`any`, `tool`) or must not (`none`) call a tool. Default `auto`.',
+    ),
   thinking: thinking.nullish().describe("Default: the template's own."),
   output_config: z
     .object(
@@ -104,14 +110,16 @@ const conversation = {
         effort: z
           .enum(efforts, { error: `expected one of ${efforts.join(', ')}` })
           .nullish()
-          .describe('Mapped to what the template knows.'),
-        format: format.nullish().describe('The text of the answer fits the schema.'),
+          .describe("Mapped to the nearest level of the model's chat template."),
+        format: format.nullish().describe('The text of the answer matches the schema.'),
       },
       { error: 'expected an object' },
     )
     .nullish()
-    .describe('What the answer must look like, and how much the model should think.'),
-  output_format: format.nullish().describe('The older place of `output_config.format`, which wins.'),
+    .describe('Format of the answer and reasoning effort.'),
+  output_format: format
+    .nullish()
+    .describe('Older member for `output_config.format`, which takes precedence.'),
   mcp_servers: refused(
     'this host reaches no MCP servers; define their tools and run them yourself',
     emptyList,
@@ -130,12 +138,14 @@ export const messageRequest = requestBody('MessageRequest', {
     .int({ error: lengthError })
     .min(0, lengthForm)
     .describe(
-      "The answer's greatest length, thinking included. More than the context leaves is no error; 0 only " +
-        'computes the prompt, for requests that begin like it.',
+      'Maximum tokens of the answer, thinking included. May exceed the remaining context; 0 only ' +
+        'evaluates the prompt, to cache it for later requests.',
     ),
-  temperature: fraction.nullish().describe('0 always takes the likeliest token. Default 1.'),
-  top_p: fraction.nullish().describe('Keeps the likeliest tokens up to this probability. Default 1: all.'),
-  top_k: whole(0, 2 ** 31).describe('Keeps this many of the likeliest tokens. Default 0: all.'),
+  temperature: fraction.nullish().describe('0 always selects the most likely token. Default 1.'),
+  top_p: fraction
+    .nullish()
+    .describe('Keeps the most likely tokens up to this cumulative probability. Default 1: all.'),
+  top_k: whole(0, 2 ** 31).describe('Keeps this many of the most likely tokens. Default 0: all.'),
   stop_sequences: list(text.min(1, 'a stop sequence must not be empty'), {
     error: 'expected an array of texts',
     most: { count: 16, error: 'at most 16 stop sequences' },

@@ -8,15 +8,18 @@ import { type Thinking, thinkingOf } from './thinking.ts';
 import { type Block, type Turns, turnsOf } from './turns.ts';
 
 /**
- * The wire has no mode for JSON without a schema. A tool that stands for the answer would exclude thinking and the caller's
- * own tools, and a closed schema would allow `{}` only, so the model is told.
+ * The wire has no mode for JSON without a schema. A tool for the answer would exclude thinking and the caller's own
+ * tools, and a closed schema would allow `{}` only, so the model is instructed instead.
  */
 const jsonOnly: Block = {
   type: 'text',
   text: 'Answer with one JSON object and nothing else: no words around it, no code fence.',
 };
 
-/** @throws WireError 400 for what this wire cannot say, all of it at once */
+/**
+ * Writes a conversation as a messages request.
+ * @throws WireError 400 with everything that the wire cannot express
+ */
 export function requestOf(
   conversation: Conversation,
   { model, stream, maxTokens }: UpstreamOptions,
@@ -57,14 +60,21 @@ export function requestOf(
 function refuseUnsayable(conversation: Conversation, faults: Violations): void {
   const { topLogprobs, presencePenalty, frequencyPenalty, stop, seed } = conversation;
   if (topLogprobs !== undefined)
-    faults.refuse('logprobs', "this model's provider gives no log probabilities; leave it out");
+    faults.refuse('logprobs', "this model's provider does not support log probabilities; leave it out");
   if (presencePenalty)
-    faults.refuse('presence_penalty', "this model's provider knows no penalties; leave it out, or say 0");
+    faults.refuse(
+      'presence_penalty',
+      "this model's provider does not support penalties; leave it out, or send 0",
+    );
   if (frequencyPenalty)
-    faults.refuse('frequency_penalty', "this model's provider knows no penalties; leave it out, or say 0");
-  if (seed !== undefined) faults.refuse('seed', "this model's provider takes no seed; leave it out");
+    faults.refuse(
+      'frequency_penalty',
+      "this model's provider does not support penalties; leave it out, or send 0",
+    );
+  if (seed !== undefined)
+    faults.refuse('seed', "this model's provider does not support a seed; leave it out");
   if (stop.some((text) => text.trim() === ''))
-    faults.refuse('stop', 'this model stops at no text of white space only; leave it out');
+    faults.refuse('stop', 'this model does not support stop texts of white space only; leave it out');
 }
 
 function systemOf(system: readonly Block[]): string | readonly Block[] {
@@ -81,8 +91,8 @@ function formatOf({ format }: Conversation, faults: Violations): Json | undefine
     const place = error.path === '' ? 'the schema' : `'${error.path}' of the schema`;
     faults.refuse(
       'response_format',
-      `${place} is an object with members of any name, which this model's provider cannot hold an answer to; ` +
-        'name them in properties, or ask for json_object',
+      `${place} is an object with arbitrary members, which this model's provider does not support; ` +
+        'list the members in properties, or use json_object',
     );
     return undefined;
   }
@@ -94,7 +104,7 @@ function toolsOf(
   knowsStrict: boolean,
 ) {
   if (tools.length === 0) {
-    // Earlier calls stay, so their tools have to be defined, but must not be called.
+    // Earlier calls remain, so their tools must be defined but not called.
     const names = new Set(
       turns.flatMap(({ content }) =>
         content.filter(({ type }) => type === 'tool_use').map(({ name }) => String(name)),
@@ -126,7 +136,7 @@ function toolMember({ name, description, parameters, strict, cache }: Tool, know
   };
 }
 
-/** Without a closed schema the tool can still be called, only not held to it. */
+/** A closed schema for a strict tool; undefined where there is none, and the tool is then not strict. */
 function closedOf(schema: Json): Json | undefined {
   try {
     return portableSchema(schema);
@@ -145,9 +155,9 @@ function choiceOf(choice: Conversation['toolChoice'], parallel: boolean | undefi
 }
 
 /**
- * Beside thinking, only `top_p` near 1 may be set. Models with levels of effort take no such settings at all. Others take
- * one of temperature and `top_p`. A `top_p` that cannot be had is refused; temperature and `top_k`, which clients set
- * without being asked, are dropped.
+ * Sampling members that the model accepts. With thinking, only `top_p` near 1 may be set. Models with effort levels
+ * accept no sampling settings. Others accept one of temperature and `top_p`. An unsupported `top_p` is refused;
+ * temperature and `top_k`, which clients set by default, are dropped.
  */
 function sampling(
   { temperature, topP, topK }: Conversation,
@@ -163,14 +173,14 @@ function sampling(
     if (top !== undefined) faults.refuse('top_p', `${why}; leave it out`);
     return {};
   };
-  if (!takesSampling) return refuse('this model takes none');
+  if (!takesSampling) return refuse('this model does not support it');
   if (thinking.thinking?.type === 'enabled')
     return top !== undefined && top >= 0.95
       ? { top_p: top }
-      : refuse('beside reasoning this model takes none below 0.95');
-  // Other wires go up to 2.
+      : refuse('with reasoning this model supports only values of at least 0.95');
+  // Other wires allow values up to 2.
   const warmth = temperature === undefined || temperature >= 1 ? undefined : temperature;
-  if (warmth !== undefined) refuse('this model takes one of temperature and top_p');
+  if (warmth !== undefined) refuse('this model supports only one of temperature and top_p');
   return {
     ...(warmth === undefined ? {} : { temperature: warmth }),
     ...(top === undefined || warmth !== undefined ? {} : { top_p: top }),

@@ -5,7 +5,10 @@ import { errorFrame, frame, receiptFrame } from './frames.ts';
 import { MessagesReader } from './reader.ts';
 import { anthropicMessages } from './upstream.ts';
 
-/** The same wire on both sides: all passes byte by byte but for the model's name, and so do the version and the beta features; the usage is read on the way. */
+/**
+ * Translation where both sides speak messages: everything passes byte for byte except the model name, including version
+ * and beta headers; usage is read in passing.
+ */
 export const messagesSame: Translation = {
   request({ text, body, header }, { model, maxTokens }) {
     const version = header('anthropic-version');
@@ -16,7 +19,7 @@ export const messagesSame: Translation = {
         ...(version === undefined ? {} : { 'anthropic-version': version }),
         ...(beta === undefined ? {} : { 'anthropic-beta': beta }),
       },
-      // Also where nothing changes: of members that stand twice, only those that were judged are sent.
+      // Edited even where nothing changes: of duplicate members, only the one that was checked is sent.
       text: editMembers(text, {
         model: model.upstream,
         ...(body.max_tokens === maxTokens ? {} : { max_tokens: maxTokens }),
@@ -28,7 +31,9 @@ export const messagesSame: Translation = {
   failure: anthropicMessages.failure,
 };
 
-/** What a request may cost is reckoned with the window of the catalog: a caller cannot have it widened. */
+/**
+ * The maximum cost is computed with the context window of the catalog, so the caller may not extend the window.
+ */
 const widened = /^context-1m-/;
 const window1m = 1_000_000;
 
@@ -49,10 +54,10 @@ class SameStream implements StreamTranslation {
   }
 
   push(read: SseFrame) {
-    // After `message_stop` comes nothing of this answer.
+    // Anything after `message_stop` is ignored.
     if (this.#reader.isOver) return { text: '', events: [] };
     const events = this.#reader.push(read);
-    // A fault is the gateway's to report, in its own words and without secrets.
+    // The gateway reports errors itself, without secrets of the provider.
     const isFault = events.at(-1)?.type === 'failure';
     return { text: isFault || this.#isSecondStart(read) ? '' : read.raw, events };
   }
@@ -71,7 +76,7 @@ class SameStream implements StreamTranslation {
     return errorFrame(error, this.#about.requestId);
   }
 
-  /** Some providers begin twice, at which clients give up. */
+  /** Some providers send `message_start` twice, which clients reject. */
   #isSecondStart({ event }: SseFrame): boolean {
     if (event !== 'message_start') return false;
     const isSecond = this.#isStarted;

@@ -1,6 +1,6 @@
 import { isRecord, type Json } from '../../util/json.ts';
 
-/** Formats of texts that the provider holds an answer to. */
+/** String formats that the provider enforces. */
 const formats = new Set<unknown>([
   'date-time',
   'time',
@@ -13,22 +13,22 @@ const formats = new Set<unknown>([
   'ipv6',
   'uuid',
 ]);
-/** Kept as they are. */
+/** Keywords that are copied unchanged. */
 const plain = new Set(['type', 'enum', 'const', 'required', 'title', 'description', 'default']);
-/** Of schemas by name. */
+/** Keywords with schemas by name. */
 const named = new Set(['properties', '$defs', 'definitions']);
-/** Of schemas in a row. */
+/** Keywords with an array of schemas, and their replacement. */
 const choices = new Map([
   ['anyOf', 'anyOf'],
   ['oneOf', 'anyOf'],
   ['allOf', 'allOf'],
 ]);
-/** Say nothing of the value. */
+/** Keywords that do not constrain the value. */
 const silent = new Set(['$schema', '$id', '$comment', 'additionalProperties', 'unevaluatedProperties']);
 
-/** An object of any members, which the provider cannot hold an answer to. */
+/** An object schema with arbitrary members, which the provider cannot enforce. */
 export class OpenObject extends Error {
-  /** Dotted, within the schema; empty for the schema itself. */
+  /** Dotted path within the schema; empty for the schema itself. */
   readonly path: string;
 
   constructor(path: string) {
@@ -39,12 +39,12 @@ export class OpenObject extends Error {
 }
 
 /**
- * A schema in the provider's dialect: objects are closed, and constraints that it does not know (lengths, ranges,
- * patterns) become words of the description, which the model reads.
- * @throws OpenObject where an object may have members of any name
+ * Converts a schema to the provider's dialect: objects are closed, and unsupported constraints (lengths, ranges,
+ * patterns) are added to the description, which the model reads.
+ * @throws OpenObject where an object may have arbitrary members
  */
 export function portableSchema(schema: Json, path = ''): Json {
-  // Nothing may stand beside a reference but definitions.
+  // Only definitions may be next to a reference.
   if (schema.$ref !== undefined) {
     const { $ref, $defs, definitions } = schema;
     const beside = {
@@ -91,7 +91,10 @@ export function portableSchema(schema: Json, path = ''): Json {
   return portable;
 }
 
-/** The provider closes every object, so that one which lives by members of any name could only be empty. */
+/**
+ * Whether an object schema relies on arbitrary members. The provider closes every object, so such an object could only
+ * be empty.
+ */
 function isOpen({ properties, additionalProperties }: Json): boolean {
   const hasNames = isRecord(properties) && Object.keys(properties).length > 0;
   return hasNames ? isRecord(additionalProperties) : additionalProperties !== false;

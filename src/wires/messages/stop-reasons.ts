@@ -13,7 +13,7 @@ const reasons: ReadonlyMap<string, { readonly reason: FinishReason; readonly say
   ['model_context_window_exceeded', { reason: 'length', saysMore: true }],
 ]);
 
-/** @param stopped `stop_reason`, `stop_sequence` and the like; a word that nobody knows is a stop that says more */
+/** Reads the stop members of a message; an unknown stop reason becomes `stop` with a detail. */
 export function readStop(stopped: {
   readonly stop_reason?: unknown;
   readonly stop_sequence?: unknown;
@@ -28,7 +28,7 @@ export function readStop(stopped: {
   };
 }
 
-/** Why the model refused, where the provider says so. */
+/** The explanation of a refusal, where the provider sends one. */
 export function explanationOf(details: unknown): string | undefined {
   if (!isRecord(details) || details.type !== 'refusal') return undefined;
   return typeof details.explanation === 'string' && details.explanation !== ''
@@ -36,7 +36,7 @@ export function explanationOf(details: unknown): string | undefined {
     : undefined;
 }
 
-/** `stop_reason` and what goes with it. @param refusal what the model said in place of an answer */
+/** Writes the stop members of a message. @param refusal text of the refusal, if any */
 export function stopMembers(finish: Finish, refusal: string) {
   const stop_reason = writeStop(finish, refusal !== '');
   return {

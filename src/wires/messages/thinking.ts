@@ -4,13 +4,13 @@ import { budgetOf, effortOf, levelsOf, nearestEffort } from '../core/effort.ts';
 import type { Violations } from '../core/violations.ts';
 import type { Turn } from './turns.ts';
 
-/** Members of the request that say how to think; empty where the model decides. */
+/** Request members that control thinking; empty where the model decides. */
 export interface Thinking {
   readonly thinking?: { readonly type: string; readonly [member: string]: unknown };
   readonly effort?: string;
 }
 
-/** The provider's own limit. */
+/** Minimum budget of the provider. */
 const leastBudget = 1024;
 
 export interface ThinkingWish {
@@ -21,9 +21,9 @@ export interface ThinkingWish {
 }
 
 /**
- * Reasoning as the model takes it: levels of effort with adaptive thinking, or a budget of tokens. A demand for a call of a
- * tool cannot go with thinking, and wins: effort and budget say how much the model may think at the most, `tool_choice`
- * says what the answer must be.
+ * Converts the reasoning settings for the model: effort levels with adaptive thinking, or a token budget. A required
+ * tool call is incompatible with thinking and takes precedence: effort and budget are upper bounds, but `tool_choice`
+ * is a requirement.
  */
 export function thinkingOf(wish: ThinkingWish, faults: Violations): Thinking {
   const { conversation, turns, model, maxTokens } = wish;
@@ -49,16 +49,16 @@ function adaptive(
   if (wanted === undefined) return {};
   const level = nearestEffort(wanted, levelsOf(model));
   if (level === undefined || level === 'none') return { thinking: { type: 'disabled' } };
-  // `minimal` is other providers' word.
+  // Anthropic has no `minimal`.
   const effort = level === 'minimal' ? 'low' : level;
-  // Newer models think unless told not to.
+  // Newer models think unless it is disabled.
   if (isForced)
     return { ...(levelsOf(model).includes('none') ? { thinking: { type: 'disabled' } } : {}), effort };
-  // What the model thought is not shown by newer models unless asked for.
+  // Newer models omit the thinking text unless requested.
   return { thinking: { type: 'adaptive', display: 'summarized' }, effort };
 }
 
-/** 0: no thinking. */
+/** Returns the token budget; 0 disables thinking. */
 function budgetFor(
   { conversation: { reasoning }, maxTokens }: ThinkingWish,
   faults: Violations,
@@ -73,21 +73,21 @@ function budgetFor(
     else if (asked >= maxTokens)
       faults.add(
         'reasoning.max_tokens',
-        `${asked} tokens to think leave no room for the answer within max_tokens, ${maxTokens}; ` +
-          'raise max_tokens above it, or think less',
+        `a budget of ${asked} tokens leaves no room for the answer within max_tokens, ${maxTokens}; ` +
+          'raise max_tokens above it, or lower the budget',
       );
     return asked;
   }
   if (reasoning?.effort === undefined) return undefined;
   const budget = budgetOf(reasoning.effort, maxTokens);
   if (budget >= leastBudget) return budget;
-  // The nearer of the least and nothing, as long as half of the tokens are left for the answer.
+  // Rounds to the minimum or to 0, provided that half of the tokens remain for the answer.
   return budget * 2 >= leastBudget && maxTokens >= 2 * leastBudget ? leastBudget : 0;
 }
 
 /**
- * With a budget, the last turn of the assistant must begin with a sealed thought where it is still going on: before the
- * results of its calls, or as the beginning of the answer. Callers often send none back.
+ * Whether thinking may be enabled. With a budget, an unfinished assistant turn must begin with signed thinking: before
+ * tool results, or as the beginning of the answer. Callers often do not return it.
  */
 function mayThink(turns: readonly Turn[]): boolean {
   const last = turns.at(-1);

@@ -17,15 +17,15 @@ export interface Turns {
 
 interface OpenTurn {
   readonly role: Turn['role'];
-  /** The wire wants them first. */
+  /** Tool results; the wire requires them first. */
   readonly results: Block[];
   readonly others: Block[];
 }
 
 /**
- * A conversation as this wire has it: system texts apart, consecutive messages of a role joined, results of tools at the
- * head of the user's turn. Texts of white space only, which the wire refuses, are left out, and so are thoughts without
- * this provider's seal.
+ * Converts a conversation to turns: system texts separate, consecutive messages of a role joined, tool results at the
+ * beginning of the user turn. Blank texts, which the wire refuses, are dropped, and so is reasoning without this
+ * provider's signature.
  */
 export function turnsOf({ messages }: Conversation, faults: Violations): Turns {
   const ids = new ToolIds();
@@ -47,7 +47,7 @@ export function turnsOf({ messages }: Conversation, faults: Violations): Turns {
     }
   });
   const turns: Turn[] = open.map(({ role, results, others }) => ({ role, content: [...results, ...others] }));
-  // Somebody has to say something: instructions alone are the user's.
+  // At least one turn is required, so instructions alone become a user turn.
   if (turns.length === 0 && system.length > 0)
     return { system: [], turns: [{ role: 'user', content: system }] };
   return { system, turns: withoutTrailingSpace(turns) };
@@ -55,7 +55,7 @@ export function turnsOf({ messages }: Conversation, faults: Violations): Turns {
 
 const roleOf = ({ role }: Message): Turn['role'] => (role === 'assistant' ? 'assistant' : 'user');
 
-/** The beginning of an answer must not end in white space. */
+/** A prefilled answer must not end with white space. */
 function withoutTrailingSpace(turns: readonly Turn[]): Turn[] {
   const last = turns.at(-1);
   const block = last?.content.at(-1);
@@ -165,7 +165,10 @@ function resultContent(parts: ResultParts): { readonly content?: string | readon
   return blocks.length === 1 && only.type === 'text' ? { content: String(only.text) } : { content: blocks };
 }
 
-/** Ids of calls, of letters, digits, `_` and `-` only: other providers are freer. Two ids stay two. */
+/**
+ * Maps call ids to the wire's characters (letters, digits, `_` and `-`); other providers allow more. Distinct ids stay
+ * distinct.
+ */
 class ToolIds {
   readonly #known = new Map<string, string>();
   readonly #taken = new Set<string>();

@@ -2,8 +2,8 @@ import { isRecord, type Json } from '../../util/json.ts';
 import type { Violations } from '../core/violations.ts';
 
 /**
- * What makes the provider run more than the one answer asked for, or at another price than the model's rate card: its cost
- * has no bound before the request is sent, so that no ceiling could hold. Refused, rather than billed by guess.
+ * Members that make the provider run more than the requested answer, or at another price than the configured one: the
+ * cost is unbounded before the request is sent, so no limit could hold. They are refused instead of billed by estimate.
  */
 const unpricedMembers: readonly {
   readonly name: string;
@@ -37,7 +37,7 @@ const unpricedMembers: readonly {
   },
 ];
 
-/** Tools of the provider's that the caller runs. */
+/** Provider-defined tools that the caller runs. */
 const runByCaller = /^(bash|text_editor|computer|computer_toolset|browser_toolset|memory)_\d+$/;
 
 export const isRunByCaller = (tool: Json): boolean =>
@@ -61,7 +61,10 @@ export function refuseUnpriced(body: Json, faults: Violations): void {
   });
 }
 
-/** @param path of the tool in the request, also within a message that adds it */
+/**
+ * Refuses a tool that the provider runs.
+ * @param path of the tool in the request, also within a message that adds it
+ */
 export function refuseProviderTool(tool: unknown, path: string, faults: Violations): void {
   if (!isRecord(tool) || isRunByCaller(tool)) return;
   const why =

@@ -6,7 +6,7 @@ import type { UpstreamWire } from '../core/wire.ts';
 import { MessagesReader, readMessage } from './reader.ts';
 import { requestOf } from './request.ts';
 
-/** How models of the messages wire are asked. */
+/** Anthropic's messages as a provider wire. */
 export const anthropicMessages: UpstreamWire = {
   request: requestOf,
   answer(text) {
@@ -15,7 +15,7 @@ export const anthropicMessages: UpstreamWire = {
     const words = wordsOf(text);
     if (words.message !== undefined || words.type !== undefined)
       throw new UpstreamFailure(faultInStream(words));
-    const message = "The provider's answer is no message; ask again.";
+    const message = "The provider's response is not a message; try again.";
     const error = new WireError(502, 'upstream_error', message, { code: 'upstream_failed' });
     throw new UpstreamFailure({ error, again: true, unwell: true });
   },
@@ -28,7 +28,7 @@ function wordsOf(text: string): { readonly message?: unknown; readonly type?: un
     const body: unknown = JSON.parse(text);
     if (isRecord(body) && isRecord(body.error)) return { message: body.error.message, type: body.error.type };
   } catch {
-    // A page of a proxy: nothing to repeat.
+    // An HTML page of a proxy contains nothing useful.
   }
   return {};
 }

@@ -4,7 +4,7 @@ import type { Usage } from '../core/types.ts';
 
 export const noUsage: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: 0 };
 
-/** What an evaluated prompt counts before its answer's first token. */
+/** Usage of an evaluated prompt before the first token of its answer. */
 export const countedPrompt = ({
   promptTokens,
   cached,
@@ -16,14 +16,14 @@ export const countedPrompt = ({
 });
 
 /**
- * The count of tokens as it comes in a stream. Every report is cumulative and overwrites the ones before, member by member:
- * one that is missing or null keeps its value. Nothing is ever added up over reports.
+ * Token usage reported in a stream. Every report is cumulative and overwrites the previous one member by member;
+ * members that are missing or null keep their value. Reports are never added up.
  */
 export class UsageMeter {
   #input = 0;
   #output = 0;
   #read = 0;
-  /** All writes, whatever their time to live. */
+  /** All cache writes, whatever their lifetime. */
   #written: number | undefined;
   #written5m = 0;
   #written1h = 0;
@@ -31,7 +31,10 @@ export class UsageMeter {
   #elsewhere: Usage = noUsage;
   #isKnown = false;
 
-  /** @param report `usage` of an event or a message; undefined as long as no report counts anything */
+  /**
+   * @param report `usage` of an event or a message
+   * @returns undefined until a report contains a count
+   */
   take(report: unknown): Usage | undefined {
     if (!isRecord(report)) return undefined;
     this.#isKnown ||= typeof report.input_tokens === 'number' || typeof report.output_tokens === 'number';
@@ -65,9 +68,9 @@ export class UsageMeter {
 }
 
 /**
- * Turns of the answering model that are not within the counts of the answer itself. Those of an advisor are another model's,
- * for which the rate card has no price: requests that name one are refused, and what a provider does unasked is not the
- * caller's.
+ * Iterations of the answering model that are not included in the counts of the answer. Advisor iterations are by
+ * another model without a configured price: requests for an advisor are refused, and iterations that a provider runs
+ * unasked are not billed to the caller.
  */
 const elsewhere = new Set<unknown>(['compaction']);
 
@@ -91,7 +94,7 @@ function countOr<Fallback extends number | undefined>(value: unknown, fallback: 
   return typeof value === 'number' && value >= 0 ? value : fallback;
 }
 
-/** `usage` of a message, and of the last report in a stream. */
+/** The `usage` member of a message and of the last report in a stream. */
 export const usageMember = (usage: Usage) => ({
   input_tokens: usage.fresh,
   cache_creation_input_tokens: usage.cacheWrite + usage.cacheWrite1h,

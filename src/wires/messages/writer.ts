@@ -20,7 +20,7 @@ interface Call {
   text: string;
 }
 
-/** What the resident model says beside what every provider does: all members that Anthropic's clients type. */
+/** Additional members of the resident model's answers: all members in the types of Anthropic's clients. */
 const resident = {
   stop: { stop_details: null, container: null },
   message: { diagnostics: null },
@@ -29,8 +29,8 @@ const resident = {
 };
 
 /**
- * Says any answer on this wire: one block is open at a time, indices count blocks of all kinds. The message that the
- * events add up to is kept, too: it is the answer of who asked for no stream.
+ * Writes an answer on this wire: one block is open at a time, and indices count blocks of all types. The message that
+ * the events add up to is kept as the body of a buffered answer.
  */
 export class MessagesWriter implements StreamWriter {
   readonly #about: AnswerAbout;
@@ -38,12 +38,12 @@ export class MessagesWriter implements StreamWriter {
   readonly #omitsThinking: boolean;
   readonly #content: Block[] = [];
   readonly #calls = new Map<number, Call>();
-  /** Calls that began before the open one was whole. */
+  /** Calls that began before the open one was complete. */
   readonly #waiting: Call[] = [];
-  /** The last one of the content. */
+  /** The open block, which is the last one of the content. */
   #open: Block | undefined;
   #openCall: Call | undefined;
-  /** Of the open block, shown or not. */
+  /** Thinking text of the open block, including omitted text. */
   #thought = '';
   #id: string | undefined;
   #usage = noUsage;
@@ -92,7 +92,7 @@ export class MessagesWriter implements StreamWriter {
       case 'tool_arguments':
         return this.#argue(event.index, event.text);
       case 'refusal':
-        // Stands beside the reason to stop.
+        // Written next to the stop reason.
         this.#refusal += event.text;
         return '';
       case 'progress':
@@ -123,10 +123,10 @@ export class MessagesWriter implements StreamWriter {
     return errorFrame(error, this.#about.requestId);
   }
 
-  /** All of it, after `end`. */
+  /** The complete message; call after `end`. */
   message() {
     for (const { block, text } of this.#calls.values()) {
-      // What was cut off is no input; a provider's is shown nevertheless.
+      // Truncated arguments of the resident model become an empty input; those of a provider are shown as invalid.
       block.input = inputOf(text, this.#resident ? {} : { invalid_json: text });
     }
     const { delta, usage } = this.#ending();
@@ -139,7 +139,7 @@ export class MessagesWriter implements StreamWriter {
     return { delta, usage: { ...usageMember(this.#usage), ...this.#resident?.usage } };
   }
 
-  /** As late as can be: the first report of usage belongs into it. */
+  /** Written as late as possible, because it contains the first usage report. */
   #start(): string {
     if (this.#begun) return '';
     const { output: _, reasoning, ...prompt } = this.#usage;
@@ -165,7 +165,7 @@ export class MessagesWriter implements StreamWriter {
     return this.#about.requestId.replace(/^(req_)?/, 'msg_');
   }
 
-  /** @param fresh begun where no block of its type is open */
+  /** Returns the open block, or begins a new one. @param fresh begun where no block of its type is open */
   #turnTo<Fresh extends Block>(fresh: Fresh): { readonly block: Fresh; readonly begun: string } {
     if (this.#open?.type === fresh.type) return { block: this.#open as Fresh, begun: '' };
     return { block: fresh, begun: this.#close() + this.#begin(fresh) };
@@ -182,12 +182,13 @@ export class MessagesWriter implements StreamWriter {
 
   #call({ index, id, name }: Extract<AnswerEvent, { type: 'tool_call' }>): string {
     const block = this.#resident
-      ? // Clients know these ids by their beginning.
+      ? // Clients recognize these ids by their prefix.
         { id: id.replace(/^(call_)?/, 'toolu_'), name, input: {}, caller: { type: 'direct' } }
       : { id, name, input: {} };
     const call: Call = { block: { type: 'tool_use', ...block }, text: '' };
     this.#calls.set(index, call);
-    // Calls come one after the other, but nothing keeps a provider from mixing them. No arguments yet may mean none at all.
+    // Calls normally arrive one after the other, but a provider may interleave them. A call without arguments so far
+    // may have none.
     if (!this.#openCall || isJson(this.#openCall.text)) return this.#close() + this.#beginCall(call);
     this.#waiting.push(call);
     return '';
@@ -201,7 +202,7 @@ export class MessagesWriter implements StreamWriter {
 
   #argue(index: number, text: string): string {
     const call = this.#calls.get(index);
-    if (!call && this.#resident) throw new Error('arguments came without their call');
+    if (!call && this.#resident) throw new Error('tool arguments arrived without a preceding call');
     if (!call || text === '') return '';
     call.text += text;
     return call === this.#openCall ? this.#delta('input_json_delta', 'partial_json', text) : '';
@@ -221,13 +222,13 @@ export class MessagesWriter implements StreamWriter {
     return `event: content_block_delta\ndata: {"type":"content_block_delta","index":${this.#content.length - 1},"delta":${delta}}\n\n`;
   }
 
-  /** The open block, and the calls that waited for it. */
+  /** Closes the open block and writes the calls that waited for it. */
   #close(): string {
     const open = this.#open;
     if (!open) return '';
     let text = '';
     if (open.type === 'thinking' && open.signature === '' && this.#resident) {
-      // Names the thought: clients want a signature, and nothing checks it.
+      // Clients require a signature; it is not checked.
       text += this.#seal(open, createHash('sha256').update(this.#thought).digest('base64'));
     }
     this.#thought = '';

@@ -69,10 +69,10 @@ export const chatRequest = requestBody('OllamaChatRequest', {
   ...answerMembers,
   messages: list(message, { error: 'expected an array of messages' })
     .nullish()
-    .describe('Without any, the model is only loaded.'),
+    .describe('Without messages the model is only loaded.'),
   tools: toolList(tool).nullish().describe('Functions that the model may call.'),
   truncate: flag
     .nullish()
-    .describe('Leave out the oldest messages where the context cannot hold all. Default true.'),
+    .describe('Drop the oldest messages where the context cannot hold all. Default true.'),
 });
 export type ChatRequest = z.infer<typeof chatRequest>;

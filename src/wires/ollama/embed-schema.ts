@@ -11,9 +11,11 @@ export const embedRequest = requestBody('OllamaEmbedRequest', {
   input: z
     .union([text, list(text, { error: inputForm, most })], { error: inputForm })
     .nullish()
-    .describe('Without one, the model is only loaded.'),
-  truncate: flag.nullish().describe('Cut texts that are too long, rather than refuse them. Default true.'),
-  dimensions: whole(1).describe('Only so many of the first elements, scaled to unit length again.'),
+    .describe('Without it the model is only loaded.'),
+  truncate: flag
+    .nullish()
+    .describe('Truncate texts that are too long instead of refusing them. Default true.'),
+  dimensions: whole(1).describe('Number of leading elements to return, rescaled to unit length.'),
   options: optionsMember,
   keep_alive: keepAlive,
 });
@@ -30,7 +32,7 @@ export const embedAnswer = z
 
 export const embeddingsRequest = requestBody('OllamaEmbeddingsRequest', {
   ...modelMembers,
-  prompt: text.nullish().describe('Without one, the model is only loaded.'),
+  prompt: text.nullish().describe('Without it the model is only loaded.'),
   options: optionsMember,
   keep_alive: keepAlive,
 });

@@ -6,21 +6,21 @@ const noImages = refused('this model makes text and no images');
 
 export const generateRequest = requestBody('OllamaGenerateRequest', {
   ...answerMembers,
-  prompt: text.nullish().describe('Without one, the model is only loaded.'),
+  prompt: text.nullish().describe('Without a prompt the model is only loaded.'),
   suffix: text
     .nullish()
-    .describe('What stands behind the gap: the answer is what is missing between `prompt` and it.'),
-  system: text.nullish().describe('What the system says before the prompt.'),
+    .describe('Text after the gap: the answer fills the gap between `prompt` and `suffix`.'),
+  system: text.nullish().describe('System message before the prompt.'),
   template: refused(
     "templates in Go's language are not rendered: send the finished text with `raw`, or use the model's own template",
     isOneOf(''),
   ),
-  raw: flag.nullish().describe('The prompt is the whole text: no template.'),
+  raw: flag.nullish().describe('Use the prompt as the complete text, without a template.'),
   context: idList({ error: 'expected an array of token ids' })
     .nullish()
-    .describe('Of an earlier answer: go on from there.'),
+    .describe('`context` of an earlier answer, to continue from.'),
   images,
-  truncate: flag.nullish().describe('Without effect: a prompt that the context cannot hold is refused.'),
+  truncate: flag.nullish().describe('No effect: a prompt that exceeds the context is refused.'),
   width: noImages,
   height: noImages,
   steps: noImages,

@@ -4,12 +4,12 @@ const token = { token: z.string(), logprob: z.number(), bytes: z.array(z.int()) 
 const logprobs = z
   .array(z.object({ ...token, top_logprobs: z.array(z.object(token)) }))
   .optional()
-  .describe('Where they were asked for, of the tokens of this line.');
+  .describe('Log probabilities of the tokens of this line, where requested.');
 
 const duration = z.int().optional().describe('Nanoseconds; on the last line.');
 const count = z.int().optional().describe('Tokens; on the last line.');
 
-/** What the last line has. */
+/** Members of the last line. */
 const measures = {
   done_reason: z.enum(['stop', 'length', 'load', 'unload']).optional(),
   total_duration: duration,
@@ -21,7 +21,7 @@ const measures = {
 };
 
 const head = {
-  model: z.string().describe('As the request names it.'),
+  model: z.string().describe('The model name of the request.'),
   created_at: z.string().describe('RFC 3339 with nanoseconds.'),
 };
 
@@ -53,7 +53,10 @@ export const generateLine = z
     thinking: z.string().optional(),
     logprobs,
     done: z.boolean(),
-    context: z.array(z.int()).optional().describe('The text so far; the next request may go on from it.'),
+    context: z
+      .array(z.int())
+      .optional()
+      .describe('Token ids of the text so far; a later request may continue from them.'),
     ...measures,
   })
   .meta({ id: 'OllamaGenerateLine' });

@@ -5,25 +5,25 @@ import type { StreamWriter } from '../core/wire.ts';
 import { ollamaEnvelope } from './error.ts';
 import type { ToolCallLine } from './line-schema.ts';
 
-/** The times of one answer, as Ollama writes them. */
+/** Formats the times of one answer for Ollama. */
 interface Clock {
   readonly now: () => string;
   readonly loading: () => object;
   readonly durations: (timings: Timings) => object;
 }
 
-/** What an answer says of itself, and how one route writes its parts. */
+/** Metadata of an answer, and the format of a route's lines. */
 export interface OllamaAbout {
-  /** As the request names it. */
+  /** The model name of the request. */
   readonly model: string;
   readonly clock: Clock;
-  /** The members of a line that hold a piece of the answer; of the last one it is empty. */
+  /** Returns the members of a line for a piece of the answer; the piece of the last line is empty. */
   readonly form: (piece: Piece) => object;
-  /** Further members of the last line. */
+  /** Additional members of the last line. */
   readonly atEnd?: () => object;
 }
 
-/** A part of an answer as a line has it. */
+/** A part of an answer that is written in one line. */
 interface Piece {
   readonly content?: string;
   readonly thinking?: string;
@@ -60,7 +60,10 @@ export const ollamaWire = {
   writer: (about: OllamaAbout): StreamWriter => new LineWriter(about),
 };
 
-/** The answer to a request without a prompt: the model is there. The host keeps it, also where it is to go. */
+/**
+ * The body of the answer to a request without a prompt, which only loads the model. The host keeps the model even on an
+ * unload request.
+ */
 export const loadedBody = ({ model, clock, form }: OllamaAbout, isUnload: boolean): object => ({
   model,
   created_at: clock.now(),
@@ -70,10 +73,12 @@ export const loadedBody = ({ model, clock, form }: OllamaAbout, isUnload: boolea
   ...clock.loading(),
 });
 
-/** A line of newline-delimited JSON. */
+/** Writes a line of newline-delimited JSON. */
 export const line = (value: unknown): string => `${JSON.stringify(value)}\n`;
 
-/** One answer in lines, with calls in one piece: on this wire their arguments are an object. */
+/**
+ * Writes an answer as lines. A call is written in one piece, because its arguments are an object on this wire.
+ */
 class LineWriter implements StreamWriter {
   readonly #about: OllamaAbout;
   #call: { readonly index: number; readonly id: string; readonly name: string; text: string } | undefined;
@@ -115,10 +120,10 @@ class LineWriter implements StreamWriter {
     return pieces;
   }
 
-  /** The last line, or the whole answer. */
+  /** The last line of a stream, or the complete answer. */
   last(piece: Piece): object {
     const { clock, atEnd } = this.#about;
-    if (!this.#took) throw new Error('the engine ended a generation without its measures');
+    if (!this.#took) throw new Error('the engine ended a generation without timings');
     return {
       ...this.#part(piece),
       done: true,
@@ -141,7 +146,7 @@ class LineWriter implements StreamWriter {
   }
 }
 
-/** A call that the answer's end cut through stays text. */
+/** Converts a completed call; a call with truncated arguments is written as text. */
 function called({ index, id, name, text }: { index: number; id: string; name: string; text: string }): Piece {
   const value = text === '' ? {} : parsedJson(text);
   return isRecord(value)

@@ -29,7 +29,7 @@ const callItem = z.object({
   id: z.string(),
   type: z.literal('function_call'),
   status,
-  call_id: z.string().describe('What the `function_call_output` refers to.'),
+  call_id: z.string().describe('Referenced by the `function_call_output`.'),
   name: z.string(),
   arguments: z.string().describe('JSON.'),
 });
@@ -38,7 +38,7 @@ const reasoningItem = z.object({
   type: z.literal('reasoning'),
   status,
   summary: z.array(z.never()),
-  content: z.array(tracePart).describe('The whole trace.'),
+  content: z.array(tracePart).describe('The complete reasoning text.'),
   encrypted_content: z.null(),
 });
 export const outputItem = z.discriminatedUnion('type', [reasoningItem, messageItem, callItem]);
@@ -50,18 +50,18 @@ export type ReasoningItem = z.infer<typeof reasoningItem>;
 const usage = z.object({
   input_tokens: z.int(),
   input_tokens_details: z.object({
-    cached_tokens: z.int().describe('A part of input_tokens.'),
+    cached_tokens: z.int().describe('Included in input_tokens.'),
     cache_write_tokens: z.int(),
   }),
   output_tokens: z.int(),
-  output_tokens_details: z.object({ reasoning_tokens: z.int().describe('A part of output_tokens.') }),
+  output_tokens_details: z.object({ reasoning_tokens: z.int().describe('Included in output_tokens.') }),
   total_tokens: z.int(),
 });
 
 const nullableText = z.string().nullable();
 const object = z.looseObject({});
 
-/** The same in all snapshots of a response. */
+/** Members that are the same in all snapshots of a response. */
 const head = {
   id: z.string(),
   object: z.literal('response'),
@@ -109,7 +109,7 @@ export const responseObject = z
     output: z.array(outputItem),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     incomplete_details: z.object({ reason: z.literal('max_output_tokens') }).nullable(),
-    usage: usage.nullable().describe('Null as long as the answer is being made.'),
+    usage: usage.nullable().describe('Null while the answer is generated.'),
   })
   .meta({ id: 'Response' });
 export type ResponseObject = z.infer<typeof responseObject>;

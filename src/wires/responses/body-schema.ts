@@ -3,9 +3,14 @@ import { routedMembers } from '../chat/request-schema.ts';
 import { effort } from '../core/members.ts';
 
 const record = z.looseObject({});
-const stored = z.null().optional().describe('Nothing is stored here: send all items in `input`.');
+const stored = z
+  .null()
+  .optional()
+  .describe('Not supported, because responses are not stored: send all items in `input`.');
 
-/** For the document; `factsOf` reads every request, `conversationOf` those to providers of another wire. */
+/**
+ * Documents the body; `readFacts` validates every request, and `readConversation` those for providers of another wire.
+ */
 export const responsesBody = z
   .looseObject({
     ...routedMembers,
@@ -14,7 +19,7 @@ export const responsesBody = z
     max_output_tokens: z.int().min(1).nullish(),
     tools: z.array(record).nullish(),
     reasoning: z.looseObject({ effort: effort.nullish() }).nullish(),
-    text: record.nullish().describe('In `format` what form the answer has.'),
+    text: record.nullish().describe('`format` constrains the answer.'),
     background: z.literal(false).nullish(),
     previous_response_id: stored,
     conversation: stored,

@@ -5,7 +5,10 @@ import { factsOf } from './facts.ts';
 import { conversationOf } from './input.ts';
 import type { Made } from './open-items.ts';
 
-/** OpenAI's Responses, without anything stored: the caller sends the items of the conversation with every request. */
+/**
+ * OpenAI's Responses as a client wire, without storage: the caller sends the items of the conversation with every
+ * request.
+ */
 export const responsesWire: ClientWire = {
   name: 'responses',
   facts: factsOf,

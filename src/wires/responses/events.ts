@@ -22,15 +22,18 @@ const cutReasons: Readonly<Partial<Record<FinishReason, string>>> = {
 const statusOf = (reason: FinishReason | undefined) =>
   reason !== undefined && cutReasons[reason] !== undefined ? 'incomplete' : 'completed';
 
-/** Makes the events of a response from those of an answer, not yet numbered; the last one's snapshot is the whole of it. */
+/**
+ * Converts the events of an answer to those of a response, not yet numbered. The snapshot in the last event is the
+ * complete response.
+ */
 export class ResponseEvents {
   readonly #head: Readonly<Record<string, unknown>>;
   readonly #isResident: boolean;
-  /** Whole items by their place; undefined where one is still open. */
+  /** Complete items by output index; undefined where one is still open. */
   readonly #items: (object | undefined)[] = [];
-  /** The one that is being written, unless it is a call. */
+  /** The item that is being written, unless it is a call. */
   #open: { readonly place: number; readonly item: OpenMessage | OpenReasoning } | undefined;
-  /** By the answer's count. Several may be open: some providers write their arguments in turn. */
+  /** Open calls by call index. Several may be open, because some providers interleave their arguments. */
   readonly #calls = new Map<number, { readonly place: number; readonly item: OpenCall }>();
   #begun = false;
   #usage: Usage | undefined;
@@ -48,7 +51,7 @@ export class ResponseEvents {
     return [...this.#begin(), ...this.#made(event)];
   }
 
-  /** After all of the answer. */
+  /** Returns the events after the end of the answer. */
   end(): Made[] {
     const status = statusOf(this.#finish);
     const begun = this.#begin();
@@ -63,9 +66,9 @@ export class ResponseEvents {
     return [...begun, ...closed, { type: `response.${status}`, response }];
   }
 
-  /** What broke the answer, and what there was of it. */
+  /** Returns the events for a failed answer, with its content so far. */
   fail(error: HttpError): Made[] {
-    // A stream of our own says at once that it failed.
+    // Streams of the resident model report a failure without a preceding start.
     const begun = this.#isResident ? [] : this.#begin();
     if (this.#items.length > 0) this.#closeAll('incomplete');
     const response = this.#snapshot({
@@ -76,7 +79,7 @@ export class ResponseEvents {
     return [...begun, errorEvent(error), { type: 'response.failed', response }];
   }
 
-  /** The response as it would stand after the last event. */
+  /** The complete response, as in the last event. */
   whole(): object {
     return this.end().at(-1)?.['response'] as object;
   }
@@ -119,7 +122,7 @@ export class ResponseEvents {
       }
       case 'tool_call': {
         const { index, id: callId, name, signature } = event;
-        // The seal of a call stands in an item before it, as calls have no place for it.
+        // The signature of a call is written in an item before it, because calls have no member for it.
         const seal = signature === undefined ? [] : this.#sealed({ form: 'call', callId, signature });
         const closed = [...seal, ...this.#closeOpen('completed'), ...this.#closeWholeCalls()];
         const place = this.#place();
@@ -141,8 +144,8 @@ export class ResponseEvents {
 
   #argue({ index, text }: Extract<AnswerEvent, { type: 'tool_arguments' }>): Made[] {
     const call = this.#calls.get(index);
-    // Providers write what they like; our own engine does not.
-    if (!call && this.#isResident) throw new Error('arguments came without their call');
+    // A provider may send invalid events; the local engine must not.
+    if (!call && this.#isResident) throw new Error('tool arguments arrived without a preceding call');
     return call && text !== '' ? call.item.delta(text) : [];
   }
 
@@ -172,7 +175,7 @@ export class ResponseEvents {
     return { item, begun: [...closed, ...item.begin()] };
   }
 
-  /** The place of the next item. */
+  /** Allocates the output index of the next item. */
   #place(): number {
     return this.#items.push(undefined) - 1;
   }
@@ -184,7 +187,7 @@ export class ResponseEvents {
     return this.#close(place, item, status);
   }
 
-  /** Those whose arguments are all there are done when something else begins. */
+  /** Closes the calls with complete arguments when another item begins. */
   #closeWholeCalls(): Made[] {
     return [...this.#calls].flatMap(([index, { place, item }]) => {
       if (!item.isWhole) return [];
@@ -194,7 +197,7 @@ export class ResponseEvents {
   }
 
   #closeAll(status: ItemStatus): Made[] {
-    // Clients look for a message, also where it is empty.
+    // Clients expect a message, even an empty one.
     const message = this.#items.length === 0 ? this.#message().begun : [];
     const calls = [...this.#calls.values()].flatMap(({ place, item }) => this.#close(place, item, status));
     this.#calls.clear();
@@ -221,19 +224,19 @@ export class ResponseEvents {
   }
 }
 
-/** Both forms in one: OpenAI publishes the flat one and sends the other. */
+/** Writes both forms of an error event: OpenAI documents the flat one and sends the nested one. */
 export const errorEvent = (error: HttpError): Made => {
   const shown = errorObject(error);
   const { message, param, code } = shown;
   return { type: 'error', code, message, param, error: shown };
 };
 
-/** The only codes of the published list that fit. */
+/** The error member of a failed response. Only these codes of OpenAI's documented list apply. */
 export function responseError({ status, message }: HttpError): object {
   if (status === 429) return { code: 'rate_limit_exceeded', message };
   return { code: status === 400 || status === 422 ? 'invalid_prompt' : 'server_error', message };
 }
 
-/** An event as a frame of SSE. @param number in the stream, from 0 */
+/** Writes an event as an SSE frame. @param number sequence number in the stream, from 0 */
 export const framed = (event: Made, number: number): string =>
   `event: ${event.type}\ndata: {"sequence_number":${number},${JSON.stringify(event).slice(1)}\n\n`;

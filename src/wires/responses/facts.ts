@@ -10,7 +10,7 @@ import { Violations } from '../core/violations.ts';
 
 const asked = z.object({ ...routedMembers, max_output_tokens: whole(1) });
 
-/** What the gateway has to know of a request, read leniently. @throws WireError 400 */
+/** Reads what the gateway needs to know of a request; lenient about the rest. @throws WireError 400 */
 export function factsOf(body: Json): RequestFacts {
   const faults = new Violations();
   refuseStored(body, faults);
@@ -40,7 +40,10 @@ export function factsOf(body: Json): RequestFacts {
   };
 }
 
-/** The gateway keeps nothing of an answer, and what a provider keeps for its account is nobody's own here. */
+/**
+ * Refuses members that need storage. The gateway stores no answers, and what a provider stores in its account belongs
+ * to no caller.
+ */
 function refuseStored(body: Json, faults: Violations): void {
   const send = 'this gateway stores no responses; send all items of the conversation in input';
   const stored = {
@@ -53,7 +56,7 @@ function refuseStored(body: Json, faults: Violations): void {
     if ((body[member] ?? false) !== false) faults.refuse(member, why);
 }
 
-/** What has no form that we know: as JSON, images and files apart. */
+/** Counts a value of unknown shape as JSON; images and files are counted separately. */
 function measureUnknown(measure: Measure, value: unknown, path: string, faults: Violations): void {
   measure.parts++;
   try {
@@ -65,7 +68,7 @@ function measureUnknown(measure: Measure, value: unknown, path: string, faults: 
     });
     measure.textBytes += Buffer.byteLength(text ?? '');
   } catch {
-    faults.add(path, 'it is nested too deeply');
+    faults.add(path, 'expected JSON with fewer levels of nesting');
   }
 }
 
@@ -126,7 +129,7 @@ function measureMedia(measure: Measure, part: Json, path: string, faults: Violat
   measure.text(part['filename']);
 }
 
-/** Tools that run here or at the caller; all others bring text of their own. */
+/** Tools that run at the gateway or the caller; all others add text of their own. */
 const plainTools = new Set(['function', 'custom', 'namespace']);
 
 function measureTools(

@@ -2,11 +2,15 @@ import { randomBytes } from 'node:crypto';
 import { isRecord } from '../../util/json.ts';
 import type { AnswerAbout } from '../core/wire.ts';
 
-/** `resp_…`, `msg_…`, `fc_…`, `rs_…`: nothing is found by them, as nothing is stored. */
+/**
+ * Creates an id such as `resp_…`, `msg_…`, `fc_…` or `rs_…`. Ids cannot be looked up, because nothing is stored.
+ */
 export const freshId = (kind: 'resp' | 'msg' | 'fc' | 'rs', isResident = false): string =>
   `${kind}_${randomBytes(isResident ? 16 : 24).toString('hex')}`;
 
-/** What a response says of its request: all members that clients look for, with the defaults that apply. */
+/**
+ * Members of a response that repeat its request: all members that clients expect, with the defaults that apply.
+ */
 export function headOf({
   model,
   created,
@@ -61,7 +65,7 @@ function textOf(text: unknown): Readonly<Record<string, unknown>> {
   return { format: format ?? { type: 'text' }, verbosity: verbosity ?? 'medium' };
 }
 
-/** The resident model follows no hint of verbosity, and keeps every schema. */
+/** The `text` member of the resident model, which ignores verbosity hints and enforces every schema. */
 function keptTextOf(text: unknown): Readonly<Record<string, unknown>> {
   const { format } = textOf(text);
   if (!isRecord(format) || format['type'] !== 'json_schema') return { format, verbosity: 'medium' };

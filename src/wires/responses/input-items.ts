@@ -7,7 +7,9 @@ import { type Violations } from '../core/violations.ts';
 
 type ResultPart = Extract<Part, { type: 'tool_result' }>['parts'][number];
 
-/** The messages that the items of a request make: what one side says in several items is one message. */
+/**
+ * Converts the items of a request to messages; consecutive items of the assistant or of tools form one message.
+ */
 export function messagesOf(body: Json, faults: Violations): readonly Message[] {
   const reader = new ItemReader(faults);
   const { instructions, input } = body;
@@ -22,9 +24,9 @@ export function messagesOf(body: Json, faults: Violations): readonly Message[] {
 class ItemReader {
   readonly messages: { readonly role: Message['role']; readonly parts: Part[] }[] = [];
   readonly #faults: Violations;
-  /** Names of tools by the ids of their calls. */
+  /** Tool names by call id. */
   readonly #calls = new Map<string, string>();
-  /** Seals by the ids of the calls they belong to. */
+  /** Signatures by call id. */
   readonly #seals = new Map<string, string>();
 
   constructor(faults: Violations) {
@@ -88,13 +90,13 @@ class ItemReader {
     if (name === undefined && id !== '')
       this.#faults.add(
         `${path}.call_id`,
-        'no function_call with this call_id stands before; this gateway stores no responses, so send the call with its output',
+        'no earlier function_call has this call_id; this gateway stores no responses, so send the call with its output',
       );
     const parts = this.#contents(item['output'], `${path}.output`, 'tool').filter(isResultPart);
     this.say('tool', [{ type: 'tool_result', id, name: name ?? '', parts, failed: false }]);
   }
 
-  /** A trace of its own comes before its summary. */
+  /** Reads a reasoning item. Its content takes precedence over its summary. */
   #thoughts(item: Json, path: string): Part[] {
     const trace = this.#traces(item['content'], `${path}.content`).join('\n');
     const text = trace === '' ? this.#traces(item['summary'], `${path}.summary`).join('\n\n') : trace;
@@ -103,8 +105,11 @@ class ItemReader {
     if (sealed === undefined || sealed === null) return thought;
     const seal = decodeSeal(this.#faults.text(sealed, `${path}.encrypted_content`));
     if (seal === 'broken')
-      this.#faults.add(`${path}.encrypted_content`, 'expected what a reasoning item of this gateway held');
-    // OpenAI's own can be read by OpenAI only, which is asked on its own wire.
+      this.#faults.add(
+        `${path}.encrypted_content`,
+        'expected the encrypted_content of a reasoning item from this gateway',
+      );
+    // OpenAI's encrypted reasoning can only be read by OpenAI, which is called on its own wire.
     if (typeof seal === 'string' || seal.form === 'call') return thought;
     if (seal.form === 'signature') return [{ type: 'reasoning', text, signature: seal.signature }];
     const { data, id } = seal;
@@ -151,7 +156,10 @@ class ItemReader {
     }
     if (type === 'input_file' && role === 'user') return this.#file(part, path, marked);
     const speaker = role === 'tool' ? 'outputs of tools' : `${role} messages`;
-    this.#faults.refuse(path, `parts of type '${String(type)}' cannot stand in ${speaker} of this model`);
+    this.#faults.refuse(
+      path,
+      `parts of type '${String(type)}' are not supported in ${speaker} of this model`,
+    );
     return undefined;
   }
 
@@ -186,7 +194,7 @@ class ItemReader {
 
 const isResultPart = (part: Part): part is ResultPart => part.type === 'text' || part.type === 'image';
 
-/** OpenAI's own way to mark a reusable beginning, and the one of the messages wire. */
+/** Reads a cache breakpoint: OpenAI's member, or that of the messages wire. */
 function cacheMark(part: Json): CacheMark | undefined {
   if (isRecord(part['prompt_cache_breakpoint'])) return {};
   const control = part['cache_control'];

@@ -8,7 +8,7 @@ import { chosen, functionTool, toolChoice } from './tools-schema.ts';
 
 const hosted = 'only models of OpenAI itself can use it; send tools of type function and run them yourself';
 
-/** The tools that may be called, and which of them. */
+/** Reads the tools that may be called and the tool choice. */
 export function toolsOf(body: Json, faults: Violations): Pick<Conversation, 'tools' | 'toolChoice'> {
   const tools = faults
     .list(body['tools'], 'tools')
@@ -33,7 +33,10 @@ function toolOf(tool: unknown, path: string, faults: Violations): Tool | undefin
     return undefined;
   }
   if (isRecord(tool) && tool['name'] === undefined && isRecord(tool['function'])) {
-    faults.add(path, 'on this wire name, description and parameters stand beside type, not within function');
+    faults.add(
+      path,
+      'on this wire name, description and parameters are members of the tool, not of function',
+    );
     return undefined;
   }
   const read = faults.read(functionTool, tool, path);

@@ -6,7 +6,7 @@ import { present } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
 import { askedEffort, reasoningOf } from '../chat/request-schema.ts';
 
-/** What was asked, in nobody's words. @throws WireError 400 with all that is wrong or cannot be translated */
+/** Converts a Responses request to a provider-neutral conversation. @throws WireError 400 with all violations */
 export function conversationOf({ body }: Pick<ClientRequest, 'body'>): Conversation {
   const faults = new Violations();
   for (const member of ['context_management', 'moderation'])
@@ -37,7 +37,7 @@ export function conversationOf({ body }: Pick<ClientRequest, 'body'>): Conversat
   return { messages, ...tools, stop: [], format, ...present(optional) };
 }
 
-/** Log probabilities come for `include`, and then for as many tokens as `top_logprobs` says. */
+/** Log probabilities are requested by `include`, or by `top_logprobs`, which sets the number of alternatives. */
 function topLogprobsOf(body: ClientRequest['body'], faults: Violations): number | undefined {
   const bounds = { least: 0, most: 20, whole: true } as const;
   const top = faults.number(body['top_logprobs'], 'top_logprobs', bounds);

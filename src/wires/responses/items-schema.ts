@@ -18,27 +18,29 @@ const message = z.object({
 
 const functionCall = z.object({
   type: z.literal('function_call'),
-  call_id: text.describe('What the `function_call_output` refers to.'),
+  call_id: text.describe('Referenced by the `function_call_output`.'),
   name: toolName,
   arguments: text.describe('JSON.'),
 });
 
 const functionCallOutput = z.object({
   type: z.literal('function_call_output'),
-  call_id: text.describe('Of a `function_call` that stands before.'),
+  call_id: text.describe('Id of an earlier `function_call`.'),
   output: content,
 });
 
 const reasoning = z.object({
   type: z.literal('reasoning'),
   summary: parts.nullish(),
-  content: parts.nullish().describe('What the model thought; templates show it or leave it out.'),
+  content: parts
+    .nullish()
+    .describe('Reasoning text; included in the prompt or omitted, depending on the chat template.'),
   encrypted_content: text.nullish().describe('Ignored.'),
 });
 
 const itemTypes = 'message, function_call, function_call_output and reasoning';
 
-/** What a request says of a conversation. */
+/** An item of the conversation in a request. */
 export const inputItem = z.discriminatedUnion(
   'type',
   [message, functionCall, functionCallOutput, reasoning],

@@ -5,15 +5,15 @@ import { markSeal } from '../core/seals.ts';
 const records = (list: unknown): Json[] => (Array.isArray(list) ? list.filter(isRecord) : []);
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-/** What is left to say of an item of the answer when it is whole. */
+/** Reads one output item: its deltas, and at the end whatever no delta contained. */
 export class ItemReader {
-  /** As the item says, or what was said of it shows. */
+  /** Type of the item, as declared or inferred from its deltas. */
   type: string | undefined;
-  /** The call's number among the calls, from 0; undefined for other items. */
+  /** Index of the call among the calls, from 0; undefined for other items. */
   readonly #call: number | undefined;
-  /** Places of the parts of which something has been said. */
+  /** Indices of the parts that had deltas. */
   readonly #said = new Set<number>();
-  /** The form in which thoughts come first is the one that counts: some servers tell them in two. */
+  /** The form of the first reasoning delta; the other form is ignored, because some servers send both. */
   #thoughts: 'summary' | 'content' | undefined;
   #done = false;
 
@@ -42,7 +42,7 @@ export class ItemReader {
     return text === '' ? [] : [{ type: 'refusal', text }];
   }
 
-  /** Parts of a summary stand apart by an empty line. */
+  /** Parts of a summary are separated by an empty line. */
   thought(form: 'summary' | 'content', place: number, text: string): AnswerEvent[] {
     this.type ??= 'reasoning';
     this.#thoughts ??= form;
@@ -58,7 +58,7 @@ export class ItemReader {
     return [{ type: 'tool_arguments', index: this.#call, text }];
   }
 
-  /** What was not said in pieces, and what only the whole item says. */
+  /** Reads the complete item: parts without deltas, and members that only the complete item has. */
   end(item: Json): AnswerEvent[] {
     if (this.#done) return [];
     this.#done = true;
@@ -100,14 +100,14 @@ function readLogprob(entry: Json): TokenLogprob {
   return { ...readToken(entry), top_logprobs: records(entry['top_logprobs']).map(readToken) };
 }
 
-/** Streams leave the bytes out. */
+/** Streams omit the bytes. */
 const readToken = ({ token, logprob, bytes }: Json) => ({
   token: textOf(token),
   logprob: typeof logprob === 'number' ? logprob : 0,
   bytes: Array.isArray(bytes) ? (bytes as number[]) : null,
 });
 
-/** Why a response of status completed or incomplete ended. */
+/** The finish event of a completed or incomplete response. */
 export function finishOf(response: Json, calls: number): AnswerEvent {
   const details = response['incomplete_details'];
   const why = isRecord(details) ? details['reason'] : undefined;

@@ -3,7 +3,7 @@ import type { TokenLogprob } from '../core/answer.ts';
 import { freshId } from './head.ts';
 import { encodeSeal, type Seal } from './sealed.ts';
 
-/** An event before it has its number. */
+/** An event without its sequence number. */
 export interface Made {
   readonly type: string;
   readonly [member: string]: unknown;
@@ -11,11 +11,11 @@ export interface Made {
 
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
 
-/** An item of the answer while it is being made. */
+/** An output item that is being written. */
 export interface OpenItem {
   begin(): Made[];
   end(status: ItemStatus): Made[];
-  /** What has been made so far. */
+  /** The item so far. */
   item(status: ItemStatus): object;
 }
 
@@ -103,7 +103,7 @@ interface RefusalContent {
 const copied = (part: TextContent | RefusalContent) =>
   part.type === 'refusal' ? { ...part } : { ...part, logprobs: [...part.logprobs] };
 
-/** The published form has bytes in every case. */
+/** OpenAI's schema requires bytes. */
 const writeLogprob = ({ token, logprob, bytes, top_logprobs: top }: TokenLogprob) => ({
   token,
   logprob,
@@ -112,8 +112,8 @@ const writeLogprob = ({ token, logprob, bytes, top_logprobs: top }: TokenLogprob
 });
 
 /**
- * Thoughts. A provider's are told as their summary: OpenAI's clients look for nothing else. The resident model's are
- * the trace itself, which is the item's content.
+ * A reasoning item. Reasoning of a provider is written as its summary, because OpenAI's clients read nothing else.
+ * Reasoning of the resident model is written as the item's content.
  */
 export class OpenReasoning implements OpenItem {
   readonly #id: string;
@@ -157,7 +157,7 @@ export class OpenReasoning implements OpenItem {
     const item = { id: this.#id, type: 'reasoning' };
     if (this.#form.part === 'reasoning_text')
       return { ...item, status, summary: [], content: parts, encrypted_content: null };
-    // Without a status, which OpenAI refuses where the item is handed back.
+    // Without a status, because OpenAI refuses an item with one in a later request.
     const sealed = this.#seal === undefined ? null : encodeSeal(this.#seal);
     return { ...item, summary: parts, encrypted_content: sealed };
   }
@@ -211,7 +211,7 @@ export class OpenCall implements OpenItem {
     this.#isResident = isResident;
   }
 
-  /** Whether the arguments may be all there is. */
+  /** Whether the arguments are complete JSON. */
   get isWhole(): boolean {
     return isJson(this.#arguments);
   }
@@ -226,7 +226,8 @@ export class OpenCall implements OpenItem {
   }
 
   end(status: ItemStatus): Made[] {
-    // Clients parse the arguments, and some providers say nothing where there are none; our own were cut off.
+    // Clients parse the arguments, but some providers send none for an empty object; for the resident model empty
+    // arguments mean that the call was truncated.
     const isEmpty = this.#arguments === '' && status === 'completed' && !this.#isResident;
     const none = isEmpty ? this.delta('{}') : [];
     const whole = { name: this.#name, arguments: this.#arguments };
@@ -237,7 +238,7 @@ export class OpenCall implements OpenItem {
     ];
   }
 
-  /** One whose arguments are cut off is not to be run, whatever ended the answer. */
+  /** A call with truncated arguments is incomplete, whatever ended the answer, so that clients do not run it. */
   item(asked: ItemStatus): object {
     const status = asked === 'completed' && !this.isWhole ? 'incomplete' : asked;
     const call = { call_id: this.#callId, name: this.#name, arguments: this.#arguments };

@@ -8,14 +8,14 @@ import { readUsage } from './usage.ts';
 
 type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 
-/** Reads the events of a response; those it does not know say nothing. */
+/** Reads the events of a response; unknown events are ignored. */
 export class ResponseReader implements UpstreamReader {
-  /** By their places in the output. */
+  /** Items by output index. */
   readonly #items = new Map<number, ItemReader>();
   #calls = 0;
   /** `id` of the first `response.created`; empty where it has none. */
   #id: string | undefined;
-  /** What an `error` said: the event after it may say what was used. */
+  /** Failure of an `error` event; the next event may contain usage. */
   #failure: Failure | undefined;
   #over = false;
 
@@ -25,14 +25,14 @@ export class ResponseReader implements UpstreamReader {
     try {
       event = JSON.parse(data);
     } catch {
-      return this.#fail(broken('an event that is no JSON'));
+      return this.#fail(broken('an event that is not JSON'));
     }
-    if (!isRecord(event)) return this.#fail(broken('an event that is no object'));
+    if (!isRecord(event)) return this.#fail(broken('an event that is not an object'));
     const type = event['type'] ?? name;
     if (this.#failure && type !== 'response.failed') return this.#fail(this.#failure);
     const read = typeof type === 'string' ? readers.get(type) : undefined;
     if (read) return read(this, event);
-    // Some servers report it as on the chat wire.
+    // Some servers report errors in the format of the chat wire.
     return isRecord(event['error']) && type === undefined ? this.error(event) : [];
   }
 
@@ -40,12 +40,12 @@ export class ResponseReader implements UpstreamReader {
     return this.#over ? [] : this.#fail(this.#failure ?? broken('no end'));
   }
 
-  /** An `error` came, and its failure is still to be told. */
+  /** Whether an `error` arrived whose failure was not returned yet. */
   get isFailing(): boolean {
     return this.#failure !== undefined && !this.#over;
   }
 
-  /** Some providers give each event another id, so that only a second `response.created` tells of a second answer. */
+  /** Some providers give each event its own id, so only a second `response.created` indicates a second answer. */
   start({ response }: Json): AnswerEvent[] {
     const id = isRecord(response) && typeof response['id'] === 'string' ? response['id'] : '';
     if (this.#id !== undefined)
@@ -56,7 +56,7 @@ export class ResponseReader implements UpstreamReader {
     return id === '' ? [] : [{ type: 'start', id }];
   }
 
-  /** The item at the place that an event names. */
+  /** The item at the output index of an event. */
   at({ output_index: index }: Json, item: Json = {}): ItemReader {
     const place = typeof index === 'number' ? index : Math.max(0, this.#items.size - 1);
     const known = this.#items.get(place);
@@ -83,7 +83,7 @@ export class ResponseReader implements UpstreamReader {
     return [...begun, ...this.at({ output_index: place }).end(item)];
   }
 
-  /** The last event holds the whole answer: what no event said before is said now. */
+  /** The last event contains the complete answer: whatever no earlier event contained is read now. */
   complete(event: Json): AnswerEvent[] {
     const response = isRecord(event['response']) ? event['response'] : {};
     this.#over = true;
@@ -103,7 +103,7 @@ export class ResponseReader implements UpstreamReader {
     return [...usageOf(response), ...this.#fail(this.#failure ?? failureOf(said))];
   }
 
-  /** Nested as OpenAI sends it, or flat as it publishes it. */
+  /** Nested as OpenAI sends it, or flat as OpenAI documents it. */
   error(event: Json): AnswerEvent[] {
     const nested = event['error'];
     if (isRecord(nested)) this.#failure = failureOf(nested);
@@ -121,15 +121,15 @@ export class ResponseReader implements UpstreamReader {
   }
 
   /**
-   * Where an item of the whole answer stood in the stream. Not all servers count alike in both: where as many of its type
-   * came in the stream, it is the one in the same order, so that nothing is said twice.
+   * The output index in the stream of an item of the complete answer. Some servers number the two differently: where at
+   * least as many items of the type were streamed, the item in the same order is used, so that nothing is read twice.
    */
   #placeOf({ type }: Json, index: number, items: readonly Json[]): number {
     const streamed = [...this.#items].filter(([, item]) => item.type === type).map(([place]) => place);
     if (streamed.length >= items.filter((item) => item['type'] === type).length)
       return streamed[items.slice(0, index).filter((item) => item['type'] === type).length] ?? index;
     const there = this.#items.get(index);
-    // Beyond all places that are taken.
+    // An index beyond all used ones.
     return there === undefined || there.type === type ? index : index + 1e9;
   }
 
@@ -152,7 +152,7 @@ export function failureOf(words: Json): Failure {
 const broken = (what: string): Failure => failed(`The provider's stream had ${what}`);
 
 function failed(what: string): Failure {
-  const error = new WireError(502, 'upstream_error', `${what}; ask again.`, { code: 'upstream_failed' });
+  const error = new WireError(502, 'upstream_error', `${what}; try again.`, { code: 'upstream_failed' });
   return { type: 'failure', error, again: true };
 }
 
@@ -183,7 +183,7 @@ const readers: ReadonlyMap<string, Read> = new Map<string, Read>([
       reader.at(event).thought('summary', placeOf(event['summary_index']), textOf(event['delta'])),
   ],
   ['response.reasoning_text.delta', readTrace],
-  // The name that Open Responses has for it.
+  // The event name in Open Responses.
   ['response.reasoning.delta', readTrace],
   [
     'response.function_call_arguments.delta',
@@ -196,5 +196,5 @@ const readers: ReadonlyMap<string, Read> = new Map<string, Read>([
   ['error', (reader, event) => reader.error(event)],
 ]);
 
-/** Whether an event of this name says anything. */
+/** Whether events of this name are read. */
 export const isRead = (name: string): boolean => readers.has(name);

@@ -6,14 +6,17 @@ import type { AnswerFormat, Conversation, FilePart, ImagePart, Message, Part } f
 import { unmarkSeal } from '../core/seals.ts';
 import type { UpstreamBody, UpstreamOptions } from '../core/wire.ts';
 
-/** A request of OpenAI's Responses, of which nothing is stored. @throws WireError 400 for what the wire cannot say */
+/**
+ * Writes a conversation as a Responses request without storage.
+ * @throws WireError 400 for content that the wire cannot express
+ */
 export function requestOf(conversation: Conversation, options: UpstreamOptions): UpstreamBody {
   refuseUnsayable(conversation);
   const { model, stream, maxTokens } = options;
   const { tools, toolChoice, parallelToolCalls, temperature, topP, topLogprobs, user } = conversation;
   const reasoning = reasoningFor(conversation, model, maxTokens);
   const include = [
-    // Without it the thoughts could not be handed back, as they are not stored there.
+    // Required to return reasoning in later requests, because the provider does not store it.
     ...(model.caps.has('reasoning') ? ['reasoning.encrypted_content'] : []),
     ...(topLogprobs === undefined ? [] : ['message.output_text.logprobs']),
   ];
@@ -48,7 +51,7 @@ function refuseUnsayable({ stop, topK, seed, presencePenalty, frequencyPenalty }
     frequency_penalty: (frequencyPenalty ?? 0) !== 0,
   };
   for (const [param, isAsked] of Object.entries(asked))
-    if (isAsked) throw unsupported(param, `This model takes no ${param}; leave it out.`);
+    if (isAsked) throw unsupported(param, `This model does not support ${param}; leave it out.`);
 }
 
 function reasoningFor(
@@ -58,7 +61,7 @@ function reasoningFor(
 ): Json | undefined {
   const effort = reasoning && effortFor(reasoning, model, maxTokens);
   if (effort === undefined) return undefined;
-  // OpenAI shows its thoughts as a summary only, and only where it is asked to.
+  // OpenAI returns reasoning only as a summary, and only on request.
   return effort === 'none' ? { effort } : { effort, summary: 'auto' };
 }
 
@@ -67,7 +70,7 @@ const toolOf = ({ name, description, parameters, strict }: Conversation['tools']
   name,
   ...(description === undefined ? {} : { description }),
   parameters,
-  // Absent, it would be true here, and false on all other wires.
+  // The default is true on this wire and false on all others.
   strict: strict ?? false,
 });
 
@@ -87,7 +90,7 @@ function itemsOf({ role, parts }: Message): Json[] {
   return content.length === 0 ? [] : [{ type: 'message', role, content }];
 }
 
-/** What was said, thought and called, in its order; texts that follow each other are one message. */
+/** Writes text, reasoning and calls in order; consecutive texts form one message. */
 function assistantItems(parts: readonly Part[]): Json[] {
   const items: Json[] = [];
   let said: Json[] = [];
@@ -105,7 +108,8 @@ function assistantItems(parts: readonly Part[]): Json[] {
         said.push({ type: 'refusal', refusal: part.text });
         break;
       case 'reasoning':
-        // Belongs to the sealed thoughts that follow; without those, or with the seal of another provider, it is not taken.
+        // Summary of the encrypted reasoning that follows. Without it, or with a signature of another provider, it is
+        // not accepted.
         if (part.signature === undefined) thought.push({ type: 'summary_text', text: part.text });
         break;
       case 'sealed_reasoning': {
@@ -152,7 +156,7 @@ function contentOf(part: Part): Json | undefined {
 const urlOf = ({ source }: ImagePart): string =>
   'url' in source ? source.url : `data:${source.mediaType};base64,${source.data}`;
 
-/** Data needs a name there. */
+/** The wire requires a name for file data. */
 const fileOf = ({ mediaType, data, name }: FilePart): Json => ({
   type: 'input_file',
   filename: name ?? `file.${mediaType.split('/')[1]}`,

@@ -21,7 +21,7 @@ import { sealMark } from './sealed.ts';
 import { openaiResponses } from './upstream.ts';
 import { checked } from '../core/violations.ts';
 
-/** Both sides speak Responses: all passes as it came but for what has to change. */
+/** Translation where both sides speak Responses: everything passes unchanged except for required edits. */
 export const responsesSame: Translation = {
   request: requestOf,
   answer: (text) => ({ text, events: openaiResponses.answer(text) }),
@@ -45,9 +45,9 @@ function requestOf({ text, body }: ClientRequest, options: UpstreamOptions): Ups
 }
 
 /**
- * Nothing is stored: the account at the provider is the gateway's, where one caller could otherwise find what another
- * left behind, and the gateway has no route to find it by. So that thoughts can be handed back all the same, they come
- * encrypted, as they do for callers that ask for `store: false` themselves.
+ * Disables storage. The account at the provider is the gateway's, so one caller could otherwise find another's
+ * responses, and the gateway has no route to look them up. Reasoning is returned encrypted instead, as for callers that
+ * set `store: false` themselves.
  */
 function storeEdits(body: Json, { model }: UpstreamOptions): Json {
   if (body['store'] === false) return {};
@@ -57,11 +57,11 @@ function storeEdits(body: Json, { model }: UpstreamOptions): Json {
   return { store: false, ...(needsSeal ? { include: [...include, sealed] } : {}) };
 }
 
-/** The rate card has one price for a model, and other tiers have others. */
+/** Prices are configured for the default tier only. */
 const tierEdits = ({ service_tier: tier }: Json): Json =>
   isUsualTier(tier) ? {} : { service_tier: undefined };
 
-/** `include_usage` is the gateway's own: here usage comes in any case. */
+/** `include_usage` is a member of the gateway; this wire always reports usage. */
 function streamOptionEdits(body: Json): Json {
   const options = body['stream_options'];
   if (!isRecord(options) || !('include_usage' in options)) return {};
@@ -69,7 +69,10 @@ function streamOptionEdits(body: Json): Json {
   return { stream_options: Object.keys(rest).length > 0 ? rest : undefined };
 }
 
-/** The effort as the model knows it; a budget, and the member's spelling of the chat wire, are the gateway's own. */
+/**
+ * Maps the effort to a level of the model; a token budget and the chat wire's `reasoning_effort` are members of the
+ * gateway.
+ */
 function reasoningEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
   const asked = reasoningOf(checked(askedEffort, body));
   const reasoning = isRecord(body['reasoning']) ? body['reasoning'] : undefined;
@@ -82,7 +85,7 @@ function reasoningEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json
   return { ...alias, reasoning: Object.keys(told).length > 0 ? told : undefined };
 }
 
-/** Thoughts of another provider's model, had earlier in the conversation, are nothing that OpenAI could read. */
+/** Removes reasoning of another provider's model, which OpenAI cannot read. */
 function inputEdits(text: string, body: Json, { model }: UpstreamOptions): Json {
   if (model.family !== 'openai' || !text.includes(sealMark) || !Array.isArray(body['input'])) return {};
   const isForeign = (item: unknown) =>
@@ -94,18 +97,18 @@ function inputEdits(text: string, body: Json, { model }: UpstreamOptions): Json 
   return kept.length === body['input'].length ? {} : { input: kept };
 }
 
-/** What only repeats pieces is not even parsed: the last event says what of it is needed. */
+/** Events that only repeat deltas are not parsed: the last event contains what is needed of them. */
 const saysNothing = (name: string): boolean => name === 'response.output_item.done' || !isRead(name);
 
 class SameStream implements StreamTranslation {
   readonly #about: AnswerAbout;
   readonly #reader = new ResponseReader();
-  /** Data of the first frame, and of the last that was passed on. */
+  /** Data of the first frame, and of the last frame that was passed on. */
   #first = '';
   #last = '';
-  /** Of an `error` or `response.failed`. */
+  /** Data of an `error` or `response.failed` event. */
   #failed: string | undefined;
-  /** The caller has the last event. */
+  /** Whether the caller received the last event. */
   #whole = false;
   #over = false;
 
@@ -116,12 +119,12 @@ class SameStream implements StreamTranslation {
   push(frame: SseFrame): { readonly text: string; readonly events: AnswerEvent[] } {
     if (this.#over) return { text: '', events: [] };
     const { event: name, data, raw } = frame;
-    // After the last event comes nothing of this answer.
+    // Anything after the last event is ignored.
     if (this.#whole && data !== '[DONE]') return { text: '', events: [] };
     const isPlain = name !== undefined && saysNothing(name) && !this.#reader.isFailing;
     const events = isPlain ? [] : this.#reader.push(frame);
     if (!isPlain && (this.#reader.isFailing || events.some(({ type }) => type === 'failure'))) {
-      // Told by `fail`, in words that hold no secret of the provider's.
+      // Reported by `fail`, without secrets of the provider.
       this.#failed = data;
       return { text: '', events };
     }

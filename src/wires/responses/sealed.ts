@@ -1,16 +1,17 @@
 /**
- * Seals of other providers than OpenAI, kept in `encrypted_content` of reasoning items: callers hand it back as it is, so
- * that a stateless loop over models that want their thoughts back works on this wire too.
+ * Signatures and encrypted reasoning of providers other than OpenAI, encoded in `encrypted_content` of reasoning items.
+ * Callers return that member unchanged, so a stateless loop also works on this wire with models that require their
+ * reasoning back.
  */
 export type Seal =
-  /** Of the item's own summary. */
+  /** Signature of the item's own summary. */
   | { readonly form: 'signature'; readonly signature: string }
-  /** Thoughts that only the provider can read. */
+  /** Reasoning that only the provider can read. */
   | { readonly form: 'sealed'; readonly data: string; readonly id?: string }
-  /** Of the thought behind a call. */
+  /** Signature of the reasoning behind a call. */
   | { readonly form: 'call'; readonly callId: string; readonly signature: string };
 
-/** What OpenAI's own never begins with. */
+/** A prefix that OpenAI's own `encrypted_content` never has. */
 export const sealMark = 'lathe:';
 
 export function encodeSeal(seal: Seal): string {
@@ -28,7 +29,7 @@ function membersOf(seal: Seal): readonly (string | undefined)[] {
   }
 }
 
-/** `foreign`: OpenAI's own; `broken`: ours once, but altered. */
+/** `foreign`: written by OpenAI; `broken`: written by this project, but altered. */
 export function decodeSeal(text: string): Seal | 'foreign' | 'broken' {
   if (!text.startsWith(sealMark)) return 'foreign';
   let members: unknown;

@@ -32,7 +32,7 @@ const format = z.discriminatedUnion(
       description: text.nullish(),
       strict: flag
         .nullish()
-        .describe('The answer always fits the schema; one that cannot be kept is refused.'),
+        .describe('The answer always matches the schema; a schema that cannot be enforced is refused.'),
     }),
   ],
   { error: "expected {type: 'text'}, {type: 'json_object'} or {type: 'json_schema', name, schema}" },
@@ -52,23 +52,23 @@ export const responseRequest = requestBody('ResponseRequest', {
         text,
         list(inputItem, {
           error: 'expected a text or an array of items',
-          empty: 'must hold an item at least',
+          empty: 'must contain at least one item',
         }),
       ],
       {
         error: 'expected a text or an array of items',
       },
     )
-    .describe('The whole conversation: what the model answered before is sent back with it.'),
-  instructions: text.nullish().describe('A system message that stands before the input.'),
+    .describe('The whole conversation, including earlier answers of the model.'),
+  instructions: text.nullish().describe('A system message before the input.'),
   max_output_tokens: whole(1).describe(
-    "The answer's greatest length, reasoning included. Default: what the context leaves.",
+    'Maximum tokens of the answer, reasoning included. Default: the remaining context.',
   ),
   ...samplingMembers,
-  top_logprobs: whole(0, 20).describe('So many of the likeliest tokens beside each token of the text.'),
+  top_logprobs: whole(0, 20).describe('Number of most likely tokens to report at each position of the text.'),
   include: list(text, { error: 'expected an array of texts' })
     .nullish()
-    .describe('`message.output_text.logprobs` is honoured; the others have nothing to add here.'),
+    .describe('`message.output_text.logprobs` is supported; other values have no effect.'),
   ...toolMembers,
   text: z
     .object(
@@ -79,27 +79,29 @@ export const responseRequest = requestBody('ResponseRequest', {
       { error: 'expected an object' },
     )
     .nullish()
-    .describe('What the text of the answer must look like.'),
+    .describe('Format of the text of the answer.'),
   reasoning: z
     .object(
       {
         effort: effort
           .nullish()
-          .describe('`none` asks the model not to think; the others are mapped to what its template knows.'),
+          .describe(
+            "`none` disables reasoning; other values are mapped to the nearest level of the model's chat template.",
+          ),
         summary: z
           .enum(['auto', 'concise', 'detailed'], { error: "expected 'auto', 'concise' or 'detailed'" })
           .nullish()
-          .describe('Nothing is summarised: the reasoning item holds the whole trace in `content`.'),
+          .describe('No effect: the reasoning item contains the complete reasoning in `content`.'),
       },
       { error: 'expected an object' },
     )
     .nullish()
-    .describe('How much the model should think.'),
-  metadata: metadata.nullish().describe('Comes back in the answer.'),
-  user: text.nullish().describe('Comes back in the answer.'),
-  safety_identifier: text.nullish().describe('Comes back in the answer.'),
-  prompt_cache_key: text.nullish().describe('Not needed: prompts share what they begin with.'),
-  store: flag.nullish().describe('Nothing is stored, whatever it says: the answer has `store: false`.'),
+    .describe('Reasoning settings.'),
+  metadata: metadata.nullish().describe('Returned in the answer.'),
+  user: text.nullish().describe('Returned in the answer.'),
+  safety_identifier: text.nullish().describe('Returned in the answer.'),
+  prompt_cache_key: text.nullish().describe('No effect: common prompt prefixes are always shared.'),
+  store: flag.nullish().describe('No effect: nothing is stored, and the answer has `store: false`.'),
   stream: flag.nullish().describe('Send the answer as server-sent events.'),
   stream_options: z
     .object(
@@ -107,7 +109,7 @@ export const responseRequest = requestBody('ResponseRequest', {
       { error: 'expected an object' },
     )
     .nullish()
-    .describe('Without effect: the last event always has the usage, and nothing is obfuscated.'),
+    .describe('No effect: the last event always has the usage, and nothing is obfuscated.'),
   previous_response_id: refused(`${stateless}; send the whole conversation as input`),
   conversation: refused(`${stateless}; send the whole conversation as input`),
   background: refused(`${stateless} to be fetched later; use stream`, isOneOf(false)),

@@ -16,7 +16,9 @@ export const functionTool = z.discriminatedUnion(
       parameters: jsonObject('expected a JSON schema of an object')
         .nullish()
         .describe('JSON schema of the arguments. Default: none.'),
-      strict: flag.nullish().describe('Arguments fit the schema to the letter, or the request is refused.'),
+      strict: flag
+        .nullish()
+        .describe('Arguments match the schema exactly; a schema that cannot be enforced is refused.'),
     }),
   ],
   {
@@ -45,7 +47,7 @@ export const toolChoice = z.union(
             z.object({ type: z.literal('function', { error: "expected 'function'" }), name: toolName }),
             {
               error: 'expected an array of {type, name}',
-              empty: 'must name a tool at least',
+              empty: 'must name at least one tool',
               most: mostTools,
             },
           ),
@@ -58,7 +60,7 @@ export const toolChoice = z.union(
 );
 type ToolChoice = z.infer<typeof toolChoice>;
 
-/** What may be called: `allowed_tools` hides the others from the model. */
+/** Selects the tools to offer to the model: `allowed_tools` hides the others. */
 export function chosen<Tool extends { readonly name: string }>(
   tools: readonly Tool[],
   choice: ToolChoice,
@@ -80,10 +82,10 @@ export const toolMembers = {
   tools: toolList(functionTool).nullish().describe('Functions that the model may call.'),
   tool_choice: toolChoice
     .nullish()
-    .describe('Whether it may, must or must not call one, and which. Default `auto`.'),
-  parallel_tool_calls: flag.nullish().describe('Several calls in one answer. Default true.'),
+    .describe('Whether the model may, must or must not call a function, and which. Default `auto`.'),
+  parallel_tool_calls: flag.nullish().describe('Allow several calls in one answer. Default true.'),
   max_tool_calls: z
     .int({ error: 'expected a whole number' })
     .nullish()
-    .describe('Of tools that run on the server: there are none.'),
+    .describe('No effect: limits server-run tools, of which there are none.'),
 };

@@ -21,7 +21,7 @@ export const openaiResponses: UpstreamWire = {
   },
 };
 
-/** @throws UpstreamFailure where the text is no response */
+/** Reads a complete response. @throws UpstreamFailure where the text is not a response */
 function answerOf(text: string): AnswerEvent[] {
   const response = parsedJson(text);
   if (!isRecord(response) || !(Array.isArray(response['output']) || isRecord(response['error'])))
@@ -29,7 +29,7 @@ function answerOf(text: string): AnswerEvent[] {
       error: new WireError(
         502,
         'upstream_error',
-        'The provider answered with what is no response; ask again.',
+        'The provider sent a body that is not a response; try again.',
         {
           code: 'upstream_failed',
         },

@@ -4,7 +4,7 @@ import type { Usage } from '../core/types.ts';
 const count = (value: unknown): number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0;
 
-/** What OpenAI says was used; what came from the cache or went there is within `input_tokens`. */
+/** Reads OpenAI's usage; cache reads and writes are included in `input_tokens`. */
 export function readUsage(usage: unknown): Usage | undefined {
   if (!isRecord(usage) || typeof usage['input_tokens'] !== 'number') return undefined;
   const { input_tokens_details: of, output_tokens_details: outOf } = usage;
