@@ -128,7 +128,7 @@ describe('whoever has no key is refused', () => {
         status: 401,
         body: {
           message:
-            'No valid API key came with the request: send one as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`.',
+            'The request has no valid API key: send one as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`.',
           type: 'invalid_request_error',
           param: null,
           code: 'invalid_api_key',

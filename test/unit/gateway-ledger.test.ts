@@ -572,7 +572,7 @@ describeDatabases('the ledger', (url) => {
       ["delete from gateway_entries where kind = 'settle'", /DONE overran by 20; the ledger has 0/],
       [
         "update gateway_entries set account_id = 'x' where account_id = 'house'",
-        /on account x, which is not/,
+        /belong to account x, which does not exist/,
       ],
       [
         "update gateway_accounts set balance = balance + 1 where kind = 'user'",
@@ -582,11 +582,14 @@ describeDatabases('the ledger', (url) => {
       ["update gateway_accounts set held = 0 where kind = 'user'", /Account ACCOUNT holds 0; .* 50/],
       ['update gateway_keys set held = 49', /Key KEY holds 49; .* 50/],
       ['delete from gateway_holds', /Account ACCOUNT holds 50; .* 0/],
-      ["update gateway_holds set key_id = 'k'", /hold of request LEFT is of an unknown key/],
+      ["update gateway_holds set key_id = 'k'", /hold of request LEFT belongs to an unknown key/],
       ['update gateway_keys set spent = 7', /Key KEY has spent 7; its requests were charged 100/],
-      ['update gateway_holds set request_id = (select id from gateway_requests)', /DONE is over, and 50 are/],
-      ['update gateway_requests set cost_fresh = 1', /DONE cost 120; its parts add up to 61/],
-      ['delete from gateway_requests', /DONE was settled, and has no record/],
+      [
+        'update gateway_holds set request_id = (select id from gateway_requests)',
+        /DONE has ended, but 50 are/,
+      ],
+      ['update gateway_requests set cost_fresh = 1', /DONE cost 120; its components add up to 61/],
+      ['delete from gateway_requests', /DONE was settled, but has no row/],
       [
         "insert into gateway_idempotency (account_id, key, body_hash, request_id, state, claimed_at) values ('a', 'k', 'b', 'r', 'open', 't')",
         /r keeps an idempotency key open/,
