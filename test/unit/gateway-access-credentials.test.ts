@@ -177,7 +177,7 @@ describeDatabases("providers' credentials", (url) => {
 
     it('an address that must not be asked is named as such, to whoever wrote it', async () => {
       const { world, credentials } = await open();
-      world.answer = new AddressRefused('It leads to an address that is not on the public internet.');
+      world.answer = new AddressRefused('Its host has an address that is not on the public internet.');
       const said = await refusalOf(put(credentials, 'azure', { api_key: key, base_url: resource }));
       expect(said).toMatchObject({
         status: 422,

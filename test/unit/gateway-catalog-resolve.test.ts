@@ -123,10 +123,7 @@ describe('names', () => {
     const asker = { ...none, models: ['gpt-5-mini'] };
     expect(idsOf((await catalog.resolve('auto', asker)).candidates)).toEqual(['gpt-5-mini']);
     const error = await refused(catalog.resolve('gpt-5', asker));
-    expect([error.status, error.message]).toEqual([
-      404,
-      "The model 'gpt-5' is not one that this API key may use.",
-    ]);
+    expect([error.status, error.message]).toEqual([404, "This API key may not use the model 'gpt-5'."]);
     expect((await catalog.listFor(asker.models, asker.own)).map(({ id }) => id)).toEqual(['gpt-5-mini']);
     const hint = await refused(catalog.resolve('gpt-55', { ...none, models: ['vendor/open-8b'] }));
     expect(hint.message).not.toMatch(/Did you mean 'gpt-5'/);

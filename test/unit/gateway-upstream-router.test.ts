@@ -163,7 +163,7 @@ async function failing({ run }: Pick<ReturnType<typeof world>, 'run'>, callers: 
 
 describe("the breaker of a provider's model", () => {
   const resting =
-    /^Most requests to a-model of the provider 'a' failed of late, so it is not asked for now\. Try again in 30 seconds\.$/;
+    /^Most recent requests to a-model of the provider 'a' failed, so it gets no requests for now\. Try again in 30 seconds\.$/;
 
   it('opens when the requests of several callers fail, and is a 503 that says when to try again', async () => {
     const at = world({ retries: 0, breakerFailures: 4 });
@@ -323,7 +323,9 @@ describe("the breaker of a provider's model", () => {
     const { run } = world({ retries: 0, breakerFailures: 2 });
     const mine = ownCandidate('a', undefined, 'sk-mine');
     for (const caller of ['x', 'y']) await outcome(run([mine], [fault(500)], { caller }));
-    expect(await outcome(run([mine], [undefined]))).toMatch(/^Most requests to a-model of the provider 'a'/);
+    expect(await outcome(run([mine], [undefined]))).toMatch(
+      /^Most recent requests to a-model of the provider 'a'/,
+    );
     expect(await outcome(run([ownCandidate('a', undefined, 'sk-yours')], [undefined]))).toBe('a00');
     expect(await outcome(run([ownCandidate('a', 'https://x', 'sk-mine')], [undefined]))).toBe('a00');
     expect(await outcome(run([a], [undefined]))).toBe('a00');
