@@ -168,7 +168,7 @@ describeDatabases("providers' credentials", (url) => {
         world.answer = answer;
         const own = await refusalOf(put(credentials, 'openai', { api_key: key }));
         expect(own).toMatchObject({ status: 502, type: 'upstream_error', code: 'credential_unverified' });
-        expect(own.message).toMatch(/could not be asked.*Nothing was stored/);
+        expect(own.message).toMatch(/could not be verified.*Nothing was stored/);
         const cloud = await refusalOf(put(credentials, 'azure', { api_key: key, base_url: resource }));
         expect(cloud).toMatchObject({ status: 422, code: 'credential_unverified', param: 'base_url' });
         expect(await world.rows()).toEqual([]);
@@ -264,7 +264,7 @@ describeDatabases("providers' credentials", (url) => {
         code: 'provider_not_found',
         param: 'provider',
         message:
-          "There is no provider of that name (did you mean 'anthropic'?). Credentials are kept for anthropic, azure, google, hosts, openai.",
+          "There is no provider of that name (did you mean 'anthropic'?). Credentials can be stored for anthropic, azure, google, hosts, openai.",
       });
       for (const name of ['vllm:lab', '__proto__', 'constructor', ''])
         expect((await refusalOf(put(credentials, name, { api_key: key }))).status).toBe(404);

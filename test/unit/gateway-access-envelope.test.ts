@@ -103,18 +103,18 @@ describe('a sealed secret', () => {
       faultOf(() => unseal([first], belonging, { ...envelope, alg: 'none' as 'A256GCM' })),
     ];
     expect(faults).toEqual([
-      "the master key 'mk_1' does not open it: it is another key of that name, or the record was changed",
-      "it was sealed with the master key 'mk_1', which is not configured (there are: 'mk_2', 'mk_3')",
-      "it was sealed with the master key 'mk_1', which is not configured (there is none)",
-      "the master key 'mk_2' does not open it: it is another key of that name, or the record was changed",
-      "the master key 'mk_2' does not open it: it is another key of that name, or the record was changed",
+      "the master key 'mk_1' does not decrypt it: it is another key of that name, or the record was changed",
+      "it was encrypted with the master key 'mk_1', which is not configured (there are: 'mk_2', 'mk_3')",
+      "it was encrypted with the master key 'mk_1', which is not configured (there is none)",
+      "the master key 'mk_2' does not decrypt it: it is another key of that name, or the record was changed",
+      "the master key 'mk_2' does not decrypt it: it is another key of that name, or the record was changed",
       "its algorithm 'none' is not A256GCM",
     ]);
     expect(faults.join()).not.toContain('sk-secret');
   });
 
   it('cannot be made without a master key', () => {
-    expect(faultOf(() => sealed('sk-secret', []))).toBe('there is no master key to seal it with');
+    expect(faultOf(() => sealed('sk-secret', []))).toBe('there is no master key to encrypt it with');
   });
 });
 

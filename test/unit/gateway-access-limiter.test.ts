@@ -87,9 +87,7 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
     const [first, second] = [await entering(limiter), await entering(limiter)];
     expect([first.said, second.said, await saidTo(limiter)]).toEqual(['in', 'in', 'concurrency']);
     await expect(limiter.enter(caller('k_1'))).rejects.toMatchObject(
-      refusal(
-        'This key has 2 requests under way, as many as it may have at once: wait for one of them to end.',
-      ),
+      refusal('This key has 2 requests running, which is its limit: wait for one of them to end.'),
     );
     first.leave();
     first.leave();
@@ -102,7 +100,7 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
     for (let n = 0; n < 8; n++) said.push(await saidTo(limiter));
     expect(said).toEqual([...Array.from({ length: 6 }, () => 'in'), 'rate', 'rate']);
     await expect(limiter.enter(caller('k_1'))).rejects.toMatchObject(
-      refusal('This key has sent 6 requests in a minute, as many as it may: send them more slowly.'),
+      refusal('This key has sent 6 requests in a minute, which is its limit: send them more slowly.'),
     );
     clock.pass(9999);
     expect(await saidTo(limiter)).toBe('rate');

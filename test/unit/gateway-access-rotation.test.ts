@@ -44,8 +44,8 @@ describeDatabases('rotation', (url) => {
     expect(result).toMatchObject({ rewrapped: 3, current: 0 });
     expect([...result.faults].sort()).toEqual(
       [
-        `The record ${lost?.id} (account a_lost, provider openai) cannot be opened: it was sealed with the master key 'mk_lost', which is not configured (there are: 'mk_young', 'mk_old').`,
-        `The record ${broken?.id} (account a_2, provider openai) cannot be opened: its key opens, but the secret does not: the record was changed.`,
+        `The record ${lost?.id} (account a_lost, provider openai) cannot be decrypted: it was encrypted with the master key 'mk_lost', which is not configured (there are: 'mk_young', 'mk_old').`,
+        `The record ${broken?.id} (account a_2, provider openai) cannot be decrypted: its data key can be decrypted, but its secret cannot: the record was changed.`,
       ].sort(),
     );
     expect(result.faults.join()).not.toContain(key.slice(0, 8));
