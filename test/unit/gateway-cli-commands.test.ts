@@ -115,7 +115,9 @@ describe('accounts and keys', () => {
     const made = await onBooks(...line);
     expect(made.out).toMatch(/^lathe_gateway_[\w-]{43}\n$/);
     const secret = made.out.trim();
-    expect(made.err).toMatch(/^lathe: k_[0-9a-f]{16} of the account acme; the key is shown this once\n$/);
+    expect(made.err).toMatch(
+      /^lathe: created k_[0-9a-f]{16} for the account acme; the key is shown only once\n$/,
+    );
     const { data } = (await json('key', 'list')) as { data: Record<string, unknown>[] };
     expect(data).toHaveLength(1);
     expect(data[0]).toMatchObject({
@@ -159,7 +161,7 @@ describe('accounts and keys', () => {
     await onBooks('account', 'create', 'acme', '--credit-usd', '1');
     expect(await onBooks('ledger', 'audit')).toMatchObject({
       code: 0,
-      out: expect.stringMatching(/in order: 1 account, 1 transaction, 2 entries, 0 open holds\n$/),
+      out: expect.stringMatching(/is consistent: 1 account, 1 transaction, 2 entries, 0 open holds\n$/),
     });
     const audit = {
       ok: false,
@@ -178,7 +180,7 @@ describe('accounts and keys', () => {
         };
       },
     });
-    expect(broken).toMatchObject({ code: 1, err: 'lathe: the books are not in order: 1 fault\n' });
+    expect(broken).toMatchObject({ code: 1, err: 'lathe: the ledger is inconsistent: 1 fault\n' });
     expect(broken.out).toContain('a_1 is off');
   });
 });
@@ -198,11 +200,11 @@ describe('credentials', () => {
     expect(listed.out).toMatch(/acme +vllm:lab +active +\.\.\.abcd +http:\/\/10\.0\.0\.5:8000\/v1/);
     expect(listed.out).not.toContain('sk-endpoint');
     const rotated = await onBooks('secrets', 'rotate', '--config', config);
-    expect(rotated.out).toMatch(/^0 credentials sealed anew with mk_[0-9a-f]{16}, 1 needed nothing\n$/);
+    expect(rotated.out).toMatch(/^0 credentials re-encrypted with mk_[0-9a-f]{16}, 1 unchanged\n$/);
     const other = { ...env, MASTER: Buffer.alloc(32, 9).toString('base64') };
     const lost = await run(['secrets', 'rotate', '--config', config, '--database', database], { env: other });
     expect(lost.code).toBe(1);
-    expect(lost.err).toContain('add the master key that sealed them to previous');
+    expect(lost.err).toContain('add the master key that encrypted them to previous');
     const take = ['endpoint', 'remove', 'vllm:lab', '--account', 'acme'];
     expect((await onBooks(...take)).out).toBe('acme no longer has vllm:lab\n');
     expect(await onBooks(...take)).toMatchObject({ code: 1, out: '' });
@@ -303,8 +305,8 @@ describe('serve', () => {
     );
     const { code, err } = await run(['catalog', 'check', '--config', odd]);
     expect(code).toBe(0);
-    expect(err).toContain('the base_url of p, https://p.test, names no version');
-    expect(err).toMatch(/reads from a cache costs \$1000 a million tokens, more than other input/);
+    expect(err).toContain('the base_url of p, https://p.test, has no version');
+    expect(err).toMatch(/cached input of \S+ costs \$1000 per million tokens, more than other input/);
     expect((await run(['catalog', 'check', '--config', config])).err).toBe('');
   });
 
@@ -314,7 +316,7 @@ describe('serve', () => {
     await writeFile(open, secure.replace('https://p.test', 'http://p.test'));
     const checked = await run(['catalog', 'check', '--config', open]);
     expect(checked).toMatchObject({ code: 0 });
-    expect(checked.err).toContain('the key of p goes to p.test over plain http');
+    expect(checked.err).toContain('the key of p is sent to p.test over plain http');
     expect((await run(['catalog', 'check', '--config', config])).err).toBe('');
     const { out } = await run(['catalog', 'check', '--config', open, '--json']);
     expect(JSON.parse(out)).toMatchObject({ ok: true, remarks: [expect.stringContaining('p.test')] });
@@ -338,7 +340,7 @@ describe('how a line is refused', () => {
     ['account creat x', /unknown command 'account creat' \(did you mean 'account create'\?\)/],
     ['acount list', /did you mean 'account list'\?/],
     ['servee', /did you mean 'serve'\?/],
-    ['ledger', /'ledger' needs one more word; there are: ledger audit/],
+    ['ledger', /'ledger' needs a subcommand: ledger audit/],
     ['account create', /account create needs NAME/],
     ['account credit acme', /account credit needs USD/],
     ['account create a b', /takes NAME, got also 'b'/],
@@ -357,7 +359,7 @@ describe('how a line is refused', () => {
     ['key create --account a --expires soon', /--expires: expected a time from now, as 90d/],
     ['key create --account a --expires 2030-13-01', /--expires/],
     ['key create --account a --expires 2030-02-31', /--expires: expected a time from now/],
-    ['key create --account a --expires 2020-01-01', /--expires: 2020-01-01T00:00:00\.000Z is over already/],
+    ['key create --account a --expires 2020-01-01', /--expires: 2020-01-01T00:00:00\.000Z is in the past/],
     ['key create --account a --models ,', /--models: expected ids of models/],
     ['endpoint add VLLM --account a --base-url http://x', /expected KIND:SLUG/],
     ['account list --config nowhere.toml', /nowhere\.toml: there is no such file/],

@@ -217,7 +217,7 @@ to = []
       'gateway.toml:12: providers[1].api_key_env: expected the name of an environment variable: letters, digits and _',
       'gateway.toml:18: models[0].caps[1]: expected one of chat, tools, images, reasoning, structured_output, completions, embeddings, caching, got "vision"',
       'gateway.toml:19: models[0].context_window: expected a whole number from 1 to 100000000 tokens, got 0.5',
-      'gateway.toml:21: models[0].in_usd_per_mtok: expected decimal text in quotes, as "0.15": a number is read in binary, which holds most prices only nearly, and money is exact here, got 0.15',
+      'gateway.toml:21: models[0].in_usd_per_mtok: expected decimal text in quotes, as "0.15": a number is binary floating point, which cannot hold most prices exactly, got 0.15',
       'gateway.toml:22: models[0].out_usd_per_mtok: must not be negative, got "-2"',
       'gateway.toml:23: models[0].cache_read_usd_per_mtok: must be written out, without an exponent, as "0.075", got "1e-3"',
       'gateway.toml:24: models[0].long_context.over: is missing; expected a whole number from 1 to 100000000 tokens',
@@ -256,12 +256,12 @@ to = []
     [
       'two keys',
       `${provider}api_key_file = "k"`,
-      [/:6: providers\[0\]\.api_key_file: there is an api_key_env/],
+      [/:6: providers\[0\]\.api_key_file: api_key_env is set too/],
     ],
     [
       'access without a table',
       `${provider}access = "byok"`,
-      [/uses no key of the house/, /needs a table \[byok\.p\]/],
+      [/uses callers' keys only/, /needs a table \[byok\.p\]/],
     ],
     [
       'a model twice',
@@ -333,7 +333,7 @@ to = []
       'a fallback to itself, and fallbacks twice',
       `${provider}${model('m')}${'[[fallbacks]]\nmodel = "m"\nto = ["m"]\n'.repeat(2)}`,
       [
-        /to\[0\]: 'm' cannot stand in for itself/,
+        /to\[0\]: 'm' cannot be its own fallback/,
         /fallbacks\[1\]\.model: 'm' has fallbacks already/,
         /to\[0\]/,
       ],
@@ -381,7 +381,7 @@ to = []
     [
       'two databases',
       'database = "sqlite:x"\ndatabase_env = "KEY"',
-      [/:2: database_env: there is a database, too/],
+      [/:2: database_env: database is set too/],
     ],
     ['what is no TOML', 'a = \n', [/^gateway\.toml:1:\d+: not valid TOML/]],
   ];

@@ -60,7 +60,7 @@ describe('reasoning_effort for a model whose levels the configuration does not n
       'the-model has the capability reasoning: its levels of reasoning_effort are assumed to be low, medium, high; name them with efforts = [...], or efforts = [] where it takes none',
     ]);
     expect(assumed('openai-responses')).toHaveLength(1);
-    expect(assumed('openai-chat', { family: 'mistral' })[0]).toContain('is left out of what is sent to it');
+    expect(assumed('openai-chat', { family: 'mistral' })[0]).toContain('reasoning_effort is not sent to it');
     for (const wire of ['lathe', 'google', 'anthropic-messages'] as const) expect(assumed(wire)).toEqual([]);
     expect(assumed('openai-chat', { efforts: ['low'] })).toEqual([]);
     expect(assumed('openai-chat', { efforts: [] })).toEqual([]);
