@@ -135,7 +135,7 @@ describePostgres('PostgreSQL', (url) => {
     });
     await expect(work).rejects.toMatchObject({
       code: 'storage_unsure',
-      message: expect.stringContaining('look whether it is there'),
+      message: expect.stringContaining('check whether they were saved'),
     });
     proxy.silence(false);
     proxy.onSent(() => 'pass');
@@ -172,7 +172,7 @@ describePostgres('PostgreSQL', (url) => {
   it('refuses what would only read', async () => {
     const at = await url();
     await administer(`alter database ${nameOf(at)} set default_transaction_read_only = on`);
-    await expect(Store.open({ url: at, endpointId: 'here' })).rejects.toThrow('name the server that writes');
+    await expect(Store.open({ url: at, endpointId: 'here' })).rejects.toThrow('name the primary server');
   });
 
   it('says what to do about a database that is not there, or holds other tables', async () => {
@@ -181,7 +181,7 @@ describePostgres('PostgreSQL', (url) => {
       /"nowhere" does not exist; create it/,
     );
     await administer('create table tasks (chore text)', nameOf(at));
-    await expect(open(at)).rejects.toThrow('give this one a database of its own');
+    await expect(open(at)).rejects.toThrow('use a separate database');
   });
 
   it('says what to do about a user who may not create tables', async () => {

@@ -27,26 +27,28 @@ describe('a file that is no database of ours', () => {
   it('another file', async () => {
     const path = freshPath();
     writeFileSync(path, 'The quick brown fox jumps over the lazy dog. '.repeat(100));
-    expect(await refusalOf(path)).toMatch(/is no SQLite database: name another file/);
+    expect(await refusalOf(path)).toMatch(/is not an SQLite database: name another file/);
     expect(readFileSync(path, 'utf8')).toMatch(/^The quick brown fox/);
   });
 
   it('in a folder that is not there', async () => {
     expect(await refusalOf(join(freshDataDir(), 'not/there/lathe.db'))).toMatch(
-      /not\/there is not there: create it/,
+      /not\/there does not exist: create it/,
     );
   });
 
   it('in a folder that is a file', async () => {
     const path = freshPath();
     writeFileSync(path, '');
-    expect(await refusalOf(join(path, 'lathe.db'))).toMatch(/lathe\.db is no folder: name another file/);
+    expect(await refusalOf(join(path, 'lathe.db'))).toMatch(/lathe\.db is not a folder: name another file/);
   });
 
   it('a folder', async () => {
     const path = freshPath();
     mkdirSync(path);
-    expect(await refusalOf(path)).toMatch(/lathe\.db could not be read or written: .*must be a file/);
+    expect(await refusalOf(path)).toMatch(
+      /lathe\.db could not be read or written: .*must be on a working disk/,
+    );
   });
 
   it('the tables of another program', async () => {
@@ -88,7 +90,7 @@ describe('a file that is no database of ours', () => {
         : damaged;
     expect(reading).toMatchObject({
       code: 'storage_failed',
-      message: expect.stringMatching(/is damaged: .*begin anew/),
+      message: expect.stringMatching(/is damaged: .*start with a new one/),
     });
   });
 });
@@ -143,7 +145,7 @@ describe('another process on the file', () => {
     const work = store.transaction((tx) => store.next(tx, 'task'));
     await expect(work).rejects.toMatchObject({
       code: 'storage_failed',
-      message: expect.stringMatching(/held by another process for too long/),
+      message: expect.stringMatching(/locked by another process for too long/),
     });
     other.exec('rollback');
     other.close();

@@ -246,9 +246,9 @@ describeDatabases('the store', (url) => {
 
 describe('a database that cannot be opened', () => {
   it.each([
-    ['no kind', 'lathe.db', /no known kind: write sqlite:PATH/],
-    ['another kind', 'mysql://root:hunter2@db/x', /databases of the kind mysql: are not known/],
-    ['memory', 'sqlite::memory:', /in memory keeps nothing/],
+    ['no kind', 'lathe.db', /the database URL has no scheme: write sqlite:PATH/],
+    ['another kind', 'mysql://root:hunter2@db/x', /scheme mysql: is not supported/],
+    ['memory', 'sqlite::memory:', /in memory is not durable/],
   ])('%s', async (_, url, message) => {
     const failure = await Store.open({ url, endpointId: 'here' }).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(StoreError);
