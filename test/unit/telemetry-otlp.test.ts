@@ -499,7 +499,7 @@ describe('a collector that', () => {
       expect(about('traces').length).toBeLessThanOrEqual(1);
       expect(about('metrics').length).toBeLessThanOrEqual(1);
       expect(notices.length).toBeGreaterThan(0);
-      expect(notices.join('\n')).toContain(`do not arrive at ${collector.url} (`);
+      expect(notices.join('\n')).toContain(`cannot be sent to ${collector.url} (`);
       expect(notices.join('\n')).not.toContain('hidden');
     } finally {
       vi.unstubAllEnvs();
@@ -573,7 +573,7 @@ test('headers go to the collector, and work goes on when a sink of it breaks', a
   });
   expect(() => work.end({ outcome: 'ok' })).not.toThrow();
   expect(() => new Watch([telemetry.sink]).begin('completion', 'r', work.facts)).not.toThrow();
-  expect(notices).toEqual(['telemetry: some work is not seen: broken']);
+  expect(notices).toEqual(['telemetry: an event could not be recorded: broken']);
   new Watch([telemetry.sink]).begin('task', 't', { ...task }).end({ outcome: 'ok' });
   await telemetry.close();
   const seen = new Map(collector.requests.map((request) => [request.path, request]));

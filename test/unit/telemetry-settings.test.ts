@@ -118,7 +118,7 @@ test('all faults come at once, each with the variable that it is in and never wi
   };
   const found = faults(env);
   expect(found).toEqual([
-    'OTEL_EXPORTER_OTLP_ENDPOINT: expected an http:// or https:// URL, as http://localhost:4318',
+    'OTEL_EXPORTER_OTLP_ENDPOINT: expected an http:// or https:// URL, such as http://localhost:4318',
     "OTEL_EXPORTER_OTLP_PROTOCOL: lathe sends OTLP over HTTP; set http/json, and name the collector's HTTP port (usually 4318)",
     'OTEL_EXPORTER_OTLP_HEADERS: entry 1: expected KEY=VALUE, percent-encoded',
     'OTEL_EXPORTER_OTLP_HEADERS: entry 2: expected KEY=VALUE, percent-encoded',
@@ -132,7 +132,7 @@ test('all faults come at once, each with the variable that it is in and never wi
   ]);
   expect(found.join('\n')).not.toContain('hunter2');
   expect(faults({ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' })).toEqual([
-    'OTEL_EXPORTER_OTLP_ENDPOINT: expected an http:// or https:// URL, as http://localhost:4318',
+    'OTEL_EXPORTER_OTLP_ENDPOINT: expected an http:// or https:// URL, such as http://localhost:4318',
   ]);
   expect(faults({ OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: '1.5' }, endpoint)).toEqual([
     'OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1',
