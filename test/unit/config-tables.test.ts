@@ -112,18 +112,18 @@ key_file = "k"
       'host.toml:2: mcp.files: needs command = ["program", "argument"] or url = "https://..."',
       'host.toml:3: mcp.files.comand: unknown key (did you mean command?)',
       'host.toml:4: mcp.files.timeout_secs: expected seconds from 1 to 3600, got 0',
-      'host.toml:6: mcp."9 lives": expected as the name a letter and up to 31 letters, digits and dashes',
+      'host.toml:6: mcp."9 lives": expected a name of a letter and up to 31 letters, digits and dashes',
       'host.toml:9: mcp."9 lives".command[1]: expected a text, got 5',
       'host.toml:11: mcp."9 lives".env.A-B: expected the name of an environment variable: letters, digits and _',
       'host.toml:12: mcp."9 lives".cwd: expected a text, got 3',
-      'host.toml:16: mcp.both.url: has a command, too; keep one of command and url',
+      'host.toml:16: mcp.both.url: command is set too; keep one of command and url',
       'host.toml:19: mcp.far.url: expected an http:// or https:// URL',
       'host.toml:20: mcp.far.cwd: belongs to a server with command',
       'host.toml:21: mcp.far.headers."a b": expected the name of an HTTP header',
       'host.toml:24: mcp.pinned.command: expected a list: the program and its arguments, got []',
       'host.toml:25: mcp.pinned.pins.read: expected sha256: and 64 hex digits, as `mcp pins NAME` prints them, got "sha256:12"',
       'host.toml:26: gateway.url: is missing; expected an http:// or https:// URL',
-      'host.toml:28: gateway.key_file: there is a key_env, too; keep one of key_env and key_file',
+      'host.toml:28: gateway.key_file: key_env is set too; keep one of key_env and key_file',
     ]);
   });
 

@@ -263,7 +263,7 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
     const source =
       '# c\nport = 70000\ngpuu = true\n\nadapter = """\ncontext = 1"""\ncontext = 0\n[server]\nport = 1\n';
     expect(faults(() => toml(source))).toEqual([
-      'host.toml:2: port: expected a whole number from 0 to 65535 (0 takes a free port), got 70000',
+      'host.toml:2: port: expected a whole number from 0 to 65535 (0 picks a free port), got 70000',
       'host.toml:3: gpuu: unknown key (did you mean gpu?)',
       'host.toml:7: context: expected a whole number from 1 to 16777216 tokens, got 0',
       'host.toml:8: server: unknown key',
@@ -281,7 +281,7 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
       'host.toml:3: host: expected an address or a host name, without port and brackets, got "0.0.0.0:80"',
     ]);
     expect(faults(() => toml('data_dir = "a"\ndata-dir = "b"\n'))).toEqual([
-      'host.toml:2: data-dir: the same option as data_dir',
+      'host.toml:2: data-dir: the same option as data_dir; keep one of the two',
     ]);
   });
 
