@@ -245,7 +245,7 @@ interface Completions {
   requested_model: string | null;
   model: string | null;
   answers: number | null;
-  /** As `Ending` of src/watch/work.ts. */
+  /** The outcome of `Ending` in src/watch/work.ts. */
   outcome: 'ok' | 'refused' | 'failed' | 'abandoned';
   status: number | null;
   code: string | null;

@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => served.close());
 
-it('is a fault of the house, which its log tells with the record', async () => {
+it('is an internal error, and the log names the record', async () => {
   const { accountId, secret: key } = await served.customer();
   const others = new Credentials({
     store: served.books.store,

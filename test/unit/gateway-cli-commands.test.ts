@@ -79,7 +79,7 @@ const json = async (...args: string[]) => {
 };
 
 describe('accounts and keys', () => {
-  test('an account is opened, credited, corrected and listed, in exact dollars', async () => {
+  test('an account is created, credited, corrected and listed, in exact dollars', async () => {
     const made = await onBooks(
       'account',
       'create',
@@ -108,7 +108,7 @@ describe('accounts and keys', () => {
     });
   });
 
-  test('a key is printed once and alone, and never again', async () => {
+  test('a key is printed only once, alone on stdout', async () => {
     await onBooks('account', 'create', 'acme');
     const line =
       'key create --account acme --cap-usd 1 --expires 90d --models small,auto,,small --label ci'.split(' ');
@@ -139,7 +139,7 @@ describe('accounts and keys', () => {
     expect((await onBooks('key', 'list')).out).toMatch(/revoked 20/);
   });
 
-  test('a model that the configuration does not have is remarked upon', async () => {
+  test('a model that is not in the configuration causes a remark', async () => {
     await onBooks('account', 'create', 'acme');
     const made = await onBooks(
       'key',
@@ -157,7 +157,7 @@ describe('accounts and keys', () => {
     expect(made.out).toMatch(/^lathe_gateway_/);
   });
 
-  test('the books are audited, and those with faults end with 1', async () => {
+  test('the ledger is audited; faults exit with 1', async () => {
     await onBooks('account', 'create', 'acme', '--credit-usd', '1');
     expect(await onBooks('ledger', 'audit')).toMatchObject({
       code: 0,
@@ -186,7 +186,7 @@ describe('accounts and keys', () => {
 });
 
 describe('credentials', () => {
-  test('an endpoint is given, listed without its key, sealed anew and taken away', async () => {
+  test('an endpoint is added, listed without its key, re-encrypted and removed', async () => {
     await onBooks('account', 'create', 'acme');
     const keyFile = join(folder, 'endpoint.key');
     await writeFile(keyFile, 'sk-endpoint-abcd\n');
@@ -222,7 +222,7 @@ describe('credentials', () => {
 });
 
 describe('catalog check', () => {
-  test('shows models, exact prices and whether there are keys, never what they are', async () => {
+  test('shows models, exact prices and whether there are keys, never the keys', async () => {
     const { out, code } = await run(['catalog', 'check', '--config', config]);
     expect(code).toBe(0);
     expect(out).toMatch(/small +p +set +0\.075 +2 +0\.075 +0\.075 +1000 +100 +chat/);
@@ -236,7 +236,7 @@ describe('catalog check', () => {
     for (const secret of Object.values(env)) expect(out + text).not.toContain(secret);
   });
 
-  test('tells all faults and ends with 1', async () => {
+  test('reports all faults and exits with 1', async () => {
     const refused = await run(['catalog', 'check', '--config', config], { env: {} });
     expect(refused.code).toBe(1);
     expect(refused.out.split('\n')).toHaveLength(3);
@@ -250,7 +250,7 @@ describe('catalog check', () => {
 });
 
 describe('serve', () => {
-  test('listens with what the flags and the file say, and stops in order', async () => {
+  test('uses the settings of flags and file, and stops gracefully', async () => {
     let served: ServeOptions | undefined;
     const stopped: number[] = [];
     let signal: () => void = () => undefined;
@@ -310,7 +310,7 @@ describe('serve', () => {
     expect((await run(['catalog', 'check', '--config', config])).err).toBe('');
   });
 
-  test('remarks that a key would go over plain http, and goes on', async () => {
+  test('warns that a key would be sent over plain http, and continues', async () => {
     const open = join(folder, 'open.toml');
     const secure = await readFile(config, 'utf8');
     await writeFile(open, secure.replace('https://p.test', 'http://p.test'));
@@ -335,7 +335,7 @@ describe('serve', () => {
   });
 });
 
-describe('how a line is refused', () => {
+describe('invalid command lines', () => {
   test.each<[string, RegExp]>([
     ['account creat x', /unknown command 'account creat' \(did you mean 'account create'\?\)/],
     ['acount list', /did you mean 'account list'\?/],
@@ -375,12 +375,12 @@ describe('how a line is refused', () => {
     expect([code, err.includes('hunter2')]).toEqual([2, false]);
   });
 
-  test('all faults of a line come at once', async () => {
+  test('all faults of a command line are reported at once', async () => {
     const { err } = await run(['key', 'create', 'x', '--cap-usd', 'y', '--port', '1', '--nope']);
     expect(err.split('\n').filter((line) => line.startsWith('lathe: '))).toHaveLength(5);
   });
 
-  test('what is wrong with the books ends with 1', async () => {
+  test('ledger errors exit with 1', async () => {
     await onBooks('account', 'create', 'acme');
     const unknown = await onBooks('account', 'credit', 'acne', '1');
     expect(unknown).toMatchObject({ code: 1, out: '' });
@@ -392,8 +392,8 @@ describe('how a line is refused', () => {
   });
 });
 
-describe('empty books', () => {
-  test('say where they are, for they may be the wrong ones', async () => {
+describe('an empty database', () => {
+  test('is named in messages, because it may be the wrong one', async () => {
     const listed = await onBooks('account', 'list');
     expect(listed.code).toBe(0);
     expect(listed.err).toContain(`there are no accounts in ${database};`);
@@ -402,7 +402,7 @@ describe('empty books', () => {
     expect(keyed.err).toContain(`there is no account 'acme', nor any other in ${database};`);
   });
 
-  test('and name no password', async () => {
+  test('is named without a password', async () => {
     const elsewhere: Partial<GatewayWorld> = {
       openBooks: (options) => openBooks({ ...options, database }),
     };
@@ -414,14 +414,14 @@ describe('empty books', () => {
 });
 
 describe('help', () => {
-  test('is a word, too', async () => {
+  test('is also a command', async () => {
     const all = await run(['help']);
     expect(all).toMatchObject({ code: 0, err: '' });
     expect(all.out).toBe((await run(['--help'])).out);
     expect((await run(['help', 'key', 'create'])).out).toBe((await run(['key', 'create', '--help'])).out);
   });
 
-  test('names every command, and of each what it takes', async () => {
+  test('lists every command and its arguments', async () => {
     const { out } = await run([]);
     for (const name of commandNames) expect(out).toContain(`  ${name}`);
     expect((await run(['--version'])).out).toBe('lathe 1.2.3\n');
@@ -433,7 +433,7 @@ describe('help', () => {
 });
 
 describe('amounts', () => {
-  test('are read and shown exactly', () => {
+  test('are parsed and formatted exactly', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(10n ** 18n), max: 10n ** 18n }), (nano) => {
         expect(nanoOf(dollars(nano))).toBe(nano);
@@ -449,7 +449,7 @@ describe('amounts', () => {
     ]);
   });
 
-  test('below zero are words, not flags', () => {
+  test('below zero are arguments, not flags', () => {
     expect(parseGatewayArgs(['account', 'credit', 'a', '-5.25'])).toMatchObject({ words: ['a', '-5.25'] });
     expect(parseGatewayArgs(['account', 'create', '--', '--odd'])).toMatchObject({ words: ['--odd'] });
   });
