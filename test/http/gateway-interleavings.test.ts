@@ -295,7 +295,7 @@ async function expectSound({ witness, asked, customers, credits }: World): Promi
 }
 
 describeDatabases('random interleavings over two gateways', (url) => {
-  it('keep the books, bill once, and say what was billed', async () => {
+  it('keep the ledger consistent, bill once, and report what was billed', async () => {
     const database = await url();
     await fc.assert(
       fc.asyncProperty(steps, async (taken) => {

@@ -23,7 +23,7 @@ async function faults(run: () => unknown): Promise<readonly string[]> {
 const hash = `sha256:${'0a'.repeat(32)}`;
 
 describe('the tables of the file', () => {
-  test('a server by command and one by URL, with paths against the folder of the file', () => {
+  test('servers by command and by URL, with paths relative to the file', () => {
     const source = `port = 1
 [mcp.files]
 command = ["./bin/files", "--root", "data"]
@@ -77,7 +77,7 @@ timeout_secs = 30
     });
   });
 
-  test('faults come all at once, each at its own line, and near names are suggested', async () => {
+  test('all faults are reported at once, each with its line, and similar names are suggested', async () => {
     const source = `prot = 1
 [mcp.files]
 comand = ["x"]
@@ -140,7 +140,7 @@ key_file = "k"
     expect(await faults(() => toml(source))).toEqual([fault]);
   });
 
-  test('no message repeats what may be a secret', async () => {
+  test('no message repeats a possible secret', async () => {
     const source = `[mcp.a]
 url = "https://me:hunter2@h/mcp"
 headers = { Authorization = "hunter2\\n" }
@@ -155,7 +155,7 @@ url = "https://:hunter2@h"
     expect(found.join('\n')).not.toContain('hunter2');
   });
 
-  test('no tables make the reader throw anything but a usage error, with its line', async () => {
+  test('invalid tables throw only a usage error, with its line', async () => {
     const name = fc.oneof(
       fc.constantFrom(
         'command',
@@ -256,7 +256,7 @@ describe('secrets', async () => {
     expect(await readSecrets({}, {})).toEqual({ mcp: [], texts: [] });
   });
 
-  test('those that are missing, empty or no single line are told all at once, with what to do, and not repeated', async () => {
+  test('missing, empty and multi-line secrets are reported at once, with advice, and not repeated', async () => {
     const empty = await file('empty', ' \n');
     const lines = await file('lines', 'hunter2\nhunter3\n');
     const settings = {

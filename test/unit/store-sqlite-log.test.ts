@@ -70,7 +70,7 @@ describe("SQLite's commits, synced from another thread", () => {
     await inserting;
   });
 
-  it('are read by nobody before they are on the disk', async () => {
+  it('are not readable before they are on the disk', async () => {
     const { log, insert, read } = await opened();
     const slow = slowed(log);
     const inserting = insert(1);
@@ -86,7 +86,7 @@ describe("SQLite's commits, synced from another thread", () => {
     expect(found).toEqual([1]);
   });
 
-  it('are written once more, into the database, where the log cannot be synced', async () => {
+  it('are checkpointed into the database when the log cannot be synced', async () => {
     const { path, log, insert, read } = await opened();
     log.sync = () => Promise.reject(new Error('the disk is ill'));
     await insert(1);
@@ -95,7 +95,7 @@ describe("SQLite's commits, synced from another thread", () => {
     expect(await read()).toEqual([1, 2]);
   });
 
-  it('are unsure where neither works, until it does', async () => {
+  it('fail with storage_unsure when neither works, until it does', async () => {
     const { path, log, insert, read } = await opened();
     await insert(1);
     // Somebody who reads holds the log as it is.
@@ -113,7 +113,7 @@ describe("SQLite's commits, synced from another thread", () => {
     expect(await read()).toEqual([1, 2, 4]);
   });
 
-  it('are synced for real', async () => {
+  it('are really synced', async () => {
     const { path } = await opened();
     await new SqliteLog(path).sync();
   });

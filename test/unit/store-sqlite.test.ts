@@ -23,7 +23,7 @@ const refusalOf = async (path: string) => {
   return (refusal as StoreError).message;
 };
 
-describe('a file that is no database of ours', () => {
+describe('a file that is not a lathe database', () => {
   it('another file', async () => {
     const path = freshPath();
     writeFileSync(path, 'The quick brown fox jumps over the lazy dog. '.repeat(100));
@@ -31,7 +31,7 @@ describe('a file that is no database of ours', () => {
     expect(readFileSync(path, 'utf8')).toMatch(/^The quick brown fox/);
   });
 
-  it('in a folder that is not there', async () => {
+  it('in a folder that does not exist', async () => {
     expect(await refusalOf(join(freshDataDir(), 'not/there/lathe.db'))).toMatch(
       /not\/there does not exist: create it/,
     );
@@ -62,7 +62,7 @@ describe('a file that is no database of ours', () => {
     again.close();
   });
 
-  it('damaged in the middle: what is read there fails, and says what to do', async () => {
+  it('damaged in the middle: reads of that part fail with advice', async () => {
     const path = freshPath();
     const store = await open(path);
     const row = (index: number) => ({
@@ -96,7 +96,7 @@ describe('a file that is no database of ours', () => {
 });
 
 describe('the file', () => {
-  it("is its owner's alone", async () => {
+  it('is readable by its owner only', async () => {
     const path = freshPath();
     const store = await open(path);
     await store.transaction((tx) => store.next(tx, 'task'));
@@ -104,7 +104,7 @@ describe('the file', () => {
     expect(modes).toEqual([0o600, 0o600, 0o600]);
   });
 
-  it('is one file after an orderly end, and its log does not stay long', async () => {
+  it('is one file after a normal close, and its log is truncated', async () => {
     const path = freshPath();
     const store = await open(path);
     for (let index = 0; index < 30; index++)
@@ -121,7 +121,7 @@ describe('the file', () => {
 });
 
 describe('another process on the file', () => {
-  it('is waited for without holding up this one', async () => {
+  it('is waited for without blocking the event loop', async () => {
     const path = freshPath();
     const store = await open(path);
     const other = new DatabaseSync(path);
@@ -137,7 +137,7 @@ describe('another process on the file', () => {
     other.close();
   });
 
-  it('that never lets go is named', async () => {
+  it('that never releases its lock is reported', async () => {
     const path = freshPath();
     const store = await open(path);
     const other = new DatabaseSync(path);
