@@ -27,7 +27,7 @@ async function start(options?: WorldOptions) {
   };
 }
 
-/** 429s and 500s without a pause, so that nobody waits. */
+/** 429s and 500s without a retry delay. */
 const soon = { 'retry-after-ms': '1' };
 
 describe('a gateway that stops', () => {
@@ -78,7 +78,7 @@ describe('a caller that disconnects', () => {
   const usage = { input: 11, output: 7 };
   const say = { text: 'One two three four five six seven.', usage };
 
-  /** Streams that wait at their third frame until the test goes on, and callers that leave them there. */
+  /** Streams that pause at their third frame until the test continues, and callers that disconnect there. */
   async function startHeld(options: WorldOptions) {
     const started = await start(options);
     const goOn = Promise.withResolvers<void>();
@@ -104,7 +104,7 @@ describe('a caller that disconnects', () => {
       for (let round = 0; round < 4; round += 1) expect(await leave()).toBe(200);
       // As soon as the gateway has heard of it.
       await expect.poll(leave, { timeout: 30_000, interval: 20 }).toBe(200);
-      // The provider has not come to an end: nothing is settled yet.
+      // The provider's stream has not ended: nothing is settled yet.
       const held = await witness.openHolds();
       expect(held).toBeGreaterThan(0);
       goOn();

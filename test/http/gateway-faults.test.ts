@@ -9,7 +9,7 @@ import { until } from '../support/until.ts';
 type World = Awaited<ReturnType<typeof gatewayWorld>>;
 /** Waits as long as it takes: no time limit ends what goes well here, however slow the machine is. */
 let world: World;
-/** Waits for nobody for long. */
+/** Short time limits. */
 let hasty: World;
 /** Waits for providers as long as it takes, and for no caller that takes nothing. */
 let patient: World;
@@ -45,7 +45,7 @@ afterAll(async () => {
 
 const idOf = (response: Response) => response.headers.get('x-svc-request-id') ?? '';
 const costOf = (response: Response) => BigInt(response.headers.get('x-svc-cost-nanousd') ?? '-1');
-/** 429s without a pause, so that nobody waits. */
+/** 429s without a retry delay. */
 const soon = { 'retry-after-ms': '1' };
 
 async function chat(stream: boolean, more: { headers?: Record<string, string>; model?: string } = {}) {
@@ -365,7 +365,7 @@ describe('a caller that disconnects', () => {
   const say = { text: 'One two three four five six seven eight.', usage: { input: 21, output: 9 } };
   const real = nanoOf({ fresh: 21, output: 9 });
 
-  /** Asks as somebody new, and leaves when `leave` resolves. Resolves when the gateway knows it. */
+  /** Sends a request of a new caller, and disconnects when `leave` resolves. Resolves when the gateway has noticed it. */
   async function leaves(stream: boolean, leave: Promise<unknown>, at = world): Promise<Customer> {
     const someone = await at.customer();
     const leaving = new AbortController();

@@ -68,7 +68,7 @@ const underKey: readonly Partial<Extract<Step, { do: 'ask' }>>[] = [
   // Whatever comes: mostly a conflict.
   {},
 ];
-/** The same key comes with the same request, whoever sends it where. */
+/** The same idempotency key always has the same request. */
 const keyed = asking.map((step) => (step.key === undefined ? step : { ...step, ...underKey[step.key] }));
 const steps = fc.array(
   fc.oneof(
@@ -217,7 +217,7 @@ class World {
     });
   }
 
-  /** Lets everything come to its end. */
+  /** Waits until every request has ended. */
   async over(): Promise<void> {
     this.#open = true;
     for (const goOn of this.#waiting.splice(0)) goOn();
@@ -235,7 +235,7 @@ class World {
   }
 }
 
-/** Who watches hears of every request, once, and what the books say of it. */
+/** Every request has one span, which agrees with the ledger. */
 async function expectTold({ seen, witness }: World): Promise<void> {
   await expect.poll(() => seen.ended.length).toBe(seen.begun.length);
   seen.expectWhole();

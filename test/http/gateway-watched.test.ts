@@ -1,4 +1,4 @@
-/** What those hear who watch the gateway: every request that costs money, once, with what it came to. */
+/** Spans of the gateway: one for every request that costs money, with its result. */
 import { request as httpRequest } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { pairs, wires } from '../support/gateway/asks.ts';

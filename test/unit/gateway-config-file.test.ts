@@ -1,4 +1,4 @@
-/** `gateway.toml`: what it means, and every fault at once, each with its line, what was expected and what came. */
+/** `gateway.toml`: its meaning, and its faults: all at once, each with its line, the expected and the actual value. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -53,7 +53,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 describe('what a file means', () => {
-  test('the shipped example is in order', async () => {
+  test('the shipped example is valid', async () => {
     const source = readFileSync(new URL('../../gateway.example.toml', import.meta.url), 'utf8');
     const config = await configOf(source, {
       OPENAI_API_KEY: 'sk-1',
@@ -94,7 +94,7 @@ describe('what a file means', () => {
     expect(config.limits).toEqual((await configOf('')).limits);
   });
 
-  test('a model with all that can be said of one', async () => {
+  test('a model with every member', async () => {
     const source = `${provider}${model(
       'm',
       `upstream = "m-1"
@@ -144,7 +144,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
       Buffer.alloc(32, 2),
     ]);
     expect(masterKeys[0]?.id).toMatch(/^mk_[0-9a-f]{16}$/);
-    // The same key has the same name, however it is written.
+    // The same key has the same id in every encoding.
     expect(masterKeys[1]?.id).toBe(masterKeys[2]?.id);
     expect(await fileOf(source, {}, folder).database()).toBe(`sqlite:${folder}/data/gateway.db`);
     expect(await fileOf('database_env = "DB"', { DB: 'postgres://u:p@h/d' }).database()).toBe(
@@ -152,7 +152,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     );
   });
 
-  test('what a command does not need may be missing', async () => {
+  test('secrets that a command does not need may be missing', async () => {
     const source = `${provider}${model('m')}[secrets]\nmaster_key_env = "MASTER"\n`;
     const bare = fileOf(source, { KEY: undefined });
     expect(await bare.database()).toBeUndefined();
@@ -161,7 +161,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     expect(await faults(bare.config())).toHaveLength(1);
   });
 
-  test('the models of a host stand beside those of the file', async () => {
+  test("the host's models are added to those of the file", async () => {
     const source = '[aliases]\nauto = "lathe-tiny"\n';
     expect(await faults(configOf(source))).toEqual([
       "gateway.toml:2: aliases.auto: there is no model 'lathe-tiny'",
@@ -172,7 +172,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
 });
 
 describe('faults', () => {
-  test('come all at once, each at its own line, with what was expected and what came', async () => {
+  test('are reported at once, each with its line, the expected and the actual value', async () => {
     const source = `modles = 1
 [[providers]]
 id = "P!"
@@ -391,12 +391,12 @@ to = []
     for (const [index, fault] of expected.entries()) expect(found[index]).toMatch(fault);
   });
 
-  test('two models may stand in for each other: only the list of the model asked for is gone through', async () => {
+  test('two models may be fallbacks of each other: only the list of the requested model is used', async () => {
     const each = '[[fallbacks]]\nmodel = "m"\nto = ["n"]\n[[fallbacks]]\nmodel = "n"\nto = ["m"]\n';
     expect(await faults(configOf(provider + model('m') + model('n') + each))).toEqual([]);
   });
 
-  test('no fault tells a secret', async () => {
+  test('no fault contains a secret', async () => {
     const secret = 'sk-planted-1234567890';
     const sources = [
       `database = "mysql://u:${secret}@h/d"`,
@@ -417,7 +417,7 @@ to = []
     expect(found.join('\n')).not.toContain(secret);
   });
 
-  test('whatever stands in a file, it is a configuration or a list of faults', async () => {
+  test('any file is a configuration or a list of faults', async () => {
     const value = fc.constantFrom(
       '1',
       '"x"',

@@ -38,11 +38,11 @@ async function proxied(url: string) {
       const what = onSent(bytes.toString('latin1'));
       if (what === 'cut') return cut();
       upstream.write(bytes);
-      // When the server has answered, which nobody hears.
+      // The server has answered, but the answer is lost.
       if (what === 'cut_after') upstream.once('data', cut);
     });
     upstream.on('data', (bytes) => {
-      // The server has done it; nobody hears of it.
+      // The server has committed, but the answer is lost.
       if (!silent) client.write(bytes);
     });
   });
@@ -95,7 +95,7 @@ describePostgres('PostgreSQL', (url) => {
   it('queries the outcome of a transaction whose connection was lost during the commit', async () => {
     const proxy = await proxied(await url());
     const store = await open(proxy.url);
-    // It never reached the server, and is done again; or it was done, and nobody heard of it.
+    // Either it never reached the server and is retried, or it was committed and the answer was lost.
     for (const [cut, tries] of [
       ['cut', 2],
       ['cut_after', 1],

@@ -36,7 +36,7 @@ async function opened() {
   return { path, log, insert, read };
 }
 
-/** Holds syncs up until `go`; `asked` tells how many were asked for. */
+/** Delays syncs until `go`; `asked` counts the requested ones. */
 function slowed(log: SqliteLog) {
   const state = { asked: 0, go: () => undefined as unknown };
   let syncing: Promise<void> | undefined;
@@ -98,7 +98,7 @@ describe("SQLite's commits, synced from another thread", () => {
   it('fail with storage_unsure when neither works, until it does', async () => {
     const { path, log, insert, read } = await opened();
     await insert(1);
-    // Somebody who reads holds the log as it is.
+    // An open read transaction prevents the checkpoint.
     const other = new DatabaseSync(path);
     undo.push(() => other.isOpen && other.close());
     other.exec('begin; select * from t');
@@ -106,7 +106,7 @@ describe("SQLite's commits, synced from another thread", () => {
     log.sync = () => Promise.reject(new Error('the disk is ill'));
     await expect(insert(2)).rejects.toMatchObject({ code: 'storage_unsure' });
     log.sync = real;
-    // Also where the disk is well again: nobody knows what of the log is on it.
+    // Also when the disk works again: it is unknown which part of the log is on it.
     await expect(insert(3)).rejects.toMatchObject({ code: 'storage_unsure' });
     other.close();
     await insert(4);

@@ -299,7 +299,7 @@ test('metrics, with the units, boundaries and attributes of the conventions', as
     points('gen_ai.server.request.duration').map(({ attributes, count }) => [attributes, count]),
   ).toEqual([
     [own, 1],
-    // Nobody fills the memory with models that there are not.
+    // Unknown models must not fill the memory.
     [{ ...own, 'gen_ai.request.model': '_OTHER', 'error.type': '404' }, 1],
     [
       {
@@ -362,11 +362,11 @@ describe('conversation content', () => {
     for (const work of works) {
       for (const role of ['system', 'user', 'reasoning', 'assistant', 'tool_call', 'tool'] as const)
         work.say(role, () => `${role}: ${secret}`, secret);
-      // A code that is none, because somebody put a message there.
+      // Not a code, but a message.
       work.end({ outcome: 'failed', code: `could not read ${secret}` });
     }
   };
-  /** Somebody else keeps it: it is there to be taken. */
+  /** Another sink records content, so it is available. */
   const recorder = { keepsTexts: () => true };
 
   test('is not exported by default, even if another sink records it', async () => {
