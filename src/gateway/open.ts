@@ -21,7 +21,7 @@ import { UpstreamRouter } from './upstream/router.ts';
 import { type TransportLimits, UndiciTransport } from './upstream/transport.ts';
 import { vettedGet } from './upstream/vetted-get.ts';
 
-/** Default of `readerTimeoutMs`: equal to the idle limit of a provider's stream. */
+/** Default of `stallTimeoutMs`: equal to the idle limit of a provider's stream. */
 const usualReaderMs = 120_000;
 
 export interface GatewaySetup {
