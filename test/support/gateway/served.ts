@@ -8,7 +8,7 @@ import { ledgerOn } from '../ledger.ts';
 import { framesOf } from './frames.ts';
 import { type FakeProvider, fakeProvider, type ProviderReply } from './provider.ts';
 
-/** What the house pays its providers with, and what seals callers' own. */
+/** The operator's provider keys, and the master key for callers' credentials. */
 export const houseKey = 'sk-house-0123456789';
 const masterKey = Buffer.alloc(32, 7);
 const env = { HOUSE_KEY: houseKey, MASTER_KEY: masterKey.toString('base64') };
