@@ -5,12 +5,12 @@ import process from 'node:process';
 import { packageRoot } from './platform/node-package.ts';
 import { restartUnderCurrentNode } from './platform/node-restart.ts';
 
-// The gateway's composition root: like host.ts the only place that reads argv and the environment, with everything else
+// The gateway's composition root. As in host.ts, only this file reads argv and the environment, and everything else is
 // imported after the restart.
 await restartUnderCurrentNode();
 const { gatewayMain } = await import('./gateway/cli/main.ts');
 
-// Whoever reads us may leave (`| head`): what follows is written to nobody.
+// The reader of a pipe may exit (`| head`): ignore EPIPE.
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 

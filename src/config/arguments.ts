@@ -21,7 +21,7 @@ const flags = {
 };
 const flagNames = Object.keys(flags);
 
-/** Reads a command line. Throws `UsageError` with every fault. */
+/** Parses a command line. Throws `UsageError` with every fault. */
 export function parseCommandLine(args: readonly string[]): Command {
   const { tokens } = parseArgs({
     args: [...args],
@@ -54,7 +54,7 @@ export function parseCommandLine(args: readonly string[]): Command {
       if (isOptionName(name)) given.set(name, true);
       continue;
     }
-    // `--model --quiet` takes the next flag as the value in the lenient mode; that is a forgotten value.
+    // In lenient mode, `parseArgs` takes the next flag as the value in `--model --quiet`: here the value is missing.
     if (token.value === undefined || (!token.inlineValue && /^--?[a-z]/.test(token.value))) {
       faults.push(`--${token.name} needs a value`);
     } else if (!isOptionName(name)) {
@@ -88,5 +88,5 @@ export function parseCommandLine(args: readonly string[]): Command {
   );
 }
 
-/** A whole number, or the text itself, which the option's schema then refuses with its own words. */
+/** Parses an integer. Other texts are returned unchanged, so that the option's schema rejects them with its message. */
 const asNumber = (text: string): number | string => (/^-?\d{1,15}$/.test(text) ? Number(text) : text);

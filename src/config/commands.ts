@@ -1,4 +1,4 @@
-/** The words of the command line: which command they are, and what it is about. */
+/** Parses the positional arguments of the command line into a command. */
 import { hubPrefix, parseReference } from '../pull/reference.ts';
 import { flagOf, type OptionName, type Options, UsageError } from './options.ts';
 import { didYouMean } from '../words/nearest.ts';
@@ -20,14 +20,14 @@ export type Command =
   | (Shared & {
       readonly verb: 'models';
       readonly action: ModelsAction;
-      /** Of a pulled model; of `show` and `verify` also a path, a URL or `hf:`. */
+      /** Name of a pulled model; for `show` and `verify` also a path, a URL or `hf:`. */
       readonly name?: string;
       readonly json: boolean;
     })
   | (Shared & {
       readonly verb: 'mcp';
       readonly action: McpAction;
-      /** Of a table `[mcp.NAME]`. */
+      /** NAME of a table `[mcp.NAME]`. */
       readonly name?: string;
       readonly json: boolean;
     })
@@ -36,7 +36,7 @@ export type Command =
       readonly action: 'verify';
       /** A file with one receipt; absent: the chain of the data directory's host. */
       readonly name?: string;
-      /** In place of the data directory's own. */
+      /** Public key to verify with, in place of the data directory's own. */
       readonly key?: string;
       readonly json: boolean;
     })
@@ -52,9 +52,9 @@ interface Action {
   readonly json: boolean;
 }
 interface Noun {
-  /** What its actions take, for messages; `pull` is the command of that name. */
+  /** The actions and their arguments. `models pull` is the same as the command `pull`. */
   readonly actions: Readonly<Record<string, Action>>;
-  /** What the one is whose name they take. */
+  /** What the actions' argument names, for messages. */
   readonly thing: string;
   readonly options: readonly OptionName[];
 }
@@ -100,20 +100,21 @@ const nouns: Readonly<Record<'models' | 'mcp' | 'receipts' | 'recorder', Noun>> 
 const commands = ['models', 'pull', 'mcp', 'receipts', 'recorder'];
 const pullOptions: readonly OptionName[] = ['data_dir', 'quiet'];
 
-/** Flags that belong to commands alone. */
+/** Flags that belong to commands only. */
 export interface CommandFlags {
   readonly revision: string | undefined;
   readonly key: string | undefined;
   readonly json: boolean;
   readonly config: string | undefined;
-  /** Of the command `recorder`, by their names, as they were written. */
+  /** Flags of the command `recorder`, by name, unparsed. */
   readonly recorder: ReadonlyMap<string, string>;
 }
 
 /**
- * @param words positional, in order; none serves
- * @param given options that were named
- * @param faults found so far; more are added, and thrown together
+ * Builds the command of a command line.
+ * @param words positional arguments, in order; without any, the command is `serve`
+ * @param line the options and flags that were given
+ * @param faults faults found so far; more are added, and all are thrown together
  */
 export function commandOf(
   words: readonly string[],
@@ -135,7 +136,7 @@ export function commandOf(
     return { verb: 'serve', ...shared };
   }
   const known = commands.includes(verb);
-  // After an unknown flag the word is most likely that flag's value.
+  // After an unknown flag, the argument is most likely that flag's value.
   if (!known && faults.length === 0) faults.push(unknown('command', verb, commands));
   if (!known) throw new UsageError(faults);
   const noun = isNoun(verb) ? verb : undefined;
@@ -167,7 +168,7 @@ function pullOf(
   if (rest.length > 0) faults.push(`${words} takes one REPO[:FILE], got also ${quoted(rest)}`);
   if (flags.json) faults.push(`--json does not belong to the command ${words}`);
   const named = (target ?? '').replace(hubPrefix, '');
-  // What is no reference is refused where it is used, in words about repositories.
+  // Invalid references are rejected later, with a message about repositories.
   const colon = named.indexOf(':');
   const { repo, file, revision } = parseReference(named) ?? {
     repo: colon === -1 ? named : named.slice(0, colon),
@@ -214,7 +215,7 @@ function nounOf(
   const own =
     noun === 'recorder' ? readRecorderFlags(action as RecorderAction, flags.recorder, faults) : undefined;
   if (faults.length > 0) throw new UsageError(faults);
-  // The action is one of the noun's: it was found in its table.
+  // The cast is safe: the action was found in the noun's table.
   return {
     verb: noun,
     action,

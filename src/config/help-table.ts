@@ -1,4 +1,4 @@
-/** Two columns, the second wrapped at `width`. */
+/** Formats rows in two columns; the second is wrapped at `width` characters. */
 export function table(rows: readonly (readonly [string, string])[], width = 100): string[] {
   const left = Math.max(...rows.map(([name]) => name.length)) + 4;
   return rows.flatMap(([name, help]) => {

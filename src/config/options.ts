@@ -14,22 +14,22 @@ const whole = (least: number, most: number, unit: string) => {
   const error = `expected a whole number from ${least} to ${most}${unit}`;
   return z.int({ error }).min(least, error).max(most, error);
 };
-const port = whole(0, 65_535, ' (0 takes a free port)');
+const port = whole(0, 65_535, ' (0 picks a free port)');
 
-/** A name as DNS has it, or an address; neither a port nor brackets. */
+/** Whether a text is a DNS name or an IP address, without a port or brackets. */
 const isHost = (value: string): boolean =>
   isIP(value) !== 0 || /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/i.test(value);
 
 const keyIdForm = 'expected ed25519: and 16 hex digits in lower case';
 
-/** One row an option: its flag is `--name` with dashes, its key in the TOML file is `name`. */
+/** An option. Its flag is `--name` with dashes; its key in the TOML file is `name`. */
 interface OptionRow {
   readonly schema: z.ZodType;
   readonly kind: 'flag' | 'text' | 'number' | 'list';
-  /** What stands for the value in the help text. */
+  /** Placeholder of the value in the help text. */
   readonly value?: string;
   readonly help: string;
-  /** Its value may hold a password, which no message repeats. */
+  /** The value may hold a password; messages do not repeat it. */
   readonly secret?: true;
 }
 
@@ -52,13 +52,13 @@ export const optionTable = {
     kind: 'text',
     value: 'NAME|PATH|URL',
     help:
-      'a smaller model of the same family, named as with --model, that guesses tokens ahead for it; ' +
-      'the answers are the same either way',
+      'the draft model for speculative decoding: a smaller model of the same family, named as with --model; ' +
+      'the answers do not change',
   },
   swap: {
     schema: flag,
     kind: 'flag',
-    help: 'let a request that names another stored model have it loaded in place of the resident one',
+    help: 'load another stored model, in place of the resident one, when a request names it',
   },
   quantize: {
     schema: text
@@ -66,9 +66,9 @@ export const optionTable = {
       .pipe(z.enum(quantizeTypes, { error: `expected one of ${quantizeTypes.join(', ').toLowerCase()}` })),
     kind: 'text',
     value: 'TYPE',
-    help: `quantise a model of 16- or 32-bit weights while it is loaded: ${quantizeTypes
+    help: `quantize a model with 16- or 32-bit weights while it is loaded: ${quantizeTypes
       .join(', ')
-      .toLowerCase()} (its digest is then not that of a GGUF of the same bytes)`,
+      .toLowerCase()} (its digest then differs from that of a GGUF file with the same bytes)`,
   },
   host: {
     schema: text.refine(isHost, 'expected an address or a host name, without port and brackets'),
@@ -80,13 +80,13 @@ export const optionTable = {
     schema: port,
     kind: 'number',
     value: 'N',
-    help: 'port to listen on; 0 takes a free one (default 8080)',
+    help: 'port to listen on; 0 picks a free port (default 8080)',
   },
   control_port: {
     schema: port,
     kind: 'number',
     value: 'N',
-    help: 'also open the control socket, on loopback, at this port; 0 takes a free one',
+    help: 'also open the control socket, on loopback, at this port; 0 picks a free port',
   },
   data_dir: {
     schema: text,
@@ -105,18 +105,18 @@ export const optionTable = {
     schema: text,
     kind: 'text',
     value: 'FILE',
-    help: 'file with the bearer token of gated routes (default: bearer.token in the data dir, made at first start)',
+    help: 'file with the bearer token of gated routes (default: bearer.token in the data dir, created at first start)',
   },
   enable_workflow: {
     schema: z.array(text.regex(nameForm, nameRule), { error: 'expected a list of names of workflows' }),
     kind: 'list',
     value: 'NAME',
-    help: 'let this workflow be run by name (repeatable); none may be otherwise',
+    help: 'allow this workflow to be run by name (repeatable); by default none can',
   },
   enable_all_workflows: {
     schema: flag,
     kind: 'flag',
-    help: 'let every stored workflow be run by name',
+    help: 'allow every stored workflow to be run by name',
   },
   no_cancelled_state: {
     schema: flag,
@@ -127,76 +127,76 @@ export const optionTable = {
     schema: whole(1, 100_000, ' sessions'),
     kind: 'number',
     value: 'N',
-    help: 'external sessions that may be open at once; beyond it registering gets 429 (default 64)',
+    help: 'limit of open external sessions; further registrations get 429 (default 64)',
   },
   heartbeat_secs: {
     schema: whole(1, 3600, ' seconds'),
     kind: 'number',
     value: 'N',
-    help: 'how often external sessions have to beat; 2 missed are stale, 4 are lost (default 15)',
+    help: 'heartbeat interval of external sessions; stale after 2 missed heartbeats, lost after 4 (default 15)',
   },
   adapter: {
     schema: text,
     kind: 'text',
     value: 'NAME',
-    help: "the GPU adapter, by a part of its name (default: the system's first)",
+    help: "the GPU adapter, by part of its name (default: the system's first)",
   },
   context: {
     schema: whole(1, 16_777_216, ' tokens'),
     kind: 'number',
     value: 'N',
-    help: "tokens a sequence may hold (default: the model's own up to 32768, as far as the memory goes)",
+    help: "context length in tokens (default: the model's own up to 32768, as memory allows)",
   },
-  parallel: { schema: whole(1, 1024, ''), kind: 'number', value: 'N', help: 'sequences that share a step' },
+  parallel: { schema: whole(1, 1024, ''), kind: 'number', value: 'N', help: 'sequences in one batch step' },
   queue: {
     schema: whole(0, 65_536, ''),
     kind: 'number',
     value: 'N',
-    help: 'requests that may wait; beyond it they get 429',
+    help: 'limit of queued requests; further requests get 429',
   },
   kv_cache_bytes: {
     schema: whole(1, Number.MAX_SAFE_INTEGER, ' bytes'),
     kind: 'number',
     value: 'N',
-    help: 'memory for keys and values, with --draft of both models (default: full contexts of all sequences, as far as the memory goes)',
+    help: 'KV cache memory, with --draft of both models (default: full contexts of all sequences, as memory allows)',
   },
   no_speculation: {
     schema: flag,
     kind: 'flag',
-    help: 'never guess tokens ahead; the answers are the same either way',
+    help: 'disable speculative decoding; the answers do not change',
   },
   exact: {
     schema: flag,
     kind: 'flag',
-    help: 'never round activations to 8 bits, even where that was measured to be faster',
+    help: 'never round activations to 8 bits, even if that was measured to be faster',
   },
   gateway_config: {
     schema: text,
     kind: 'text',
     value: 'FILE',
-    help: 'the gateway.toml of the gateway below /gateway (default: it offers the resident model alone)',
+    help: 'gateway.toml of the gateway under /gateway (default: it serves the resident model only)',
   },
   kernels: {
     schema: text.refine(isConfigName, "expected the name of a saved config, without '/' and '..'"),
     kind: 'text',
     value: 'NAME',
-    help: 'bind the kernels of this saved config of the kernel lab at start',
+    help: 'at start, bind the kernels of this saved kernel lab config',
   },
   trust_key: {
     schema: z.array(text.regex(/^ed25519:[0-9a-f]{16}$/, keyIdForm), { error: 'expected a list of key ids' }),
     kind: 'list',
     value: 'KEY_ID',
-    help: 'also trust configs signed by this key, named as in their signature (repeatable)',
+    help: 'also trust configs signed with this key, named as in their signature (repeatable)',
   },
   allow_unverified_kernels: {
     schema: flag,
     kind: 'flag',
-    help: 'let kernels be bound that were never compared with their oracle (parity mode off)',
+    help: 'allow binding kernels that were never compared with their oracle (parity mode off)',
   },
   retune: {
     schema: flag,
     kind: 'flag',
-    help: 'measure the built-in kernels anew, rather than use what was measured on this adapter before',
+    help: 'measure the built-in kernels again, instead of using earlier measurements on this adapter',
   },
   otlp_endpoint: {
     schema: text.superRefine((value, context) => {
@@ -206,7 +206,7 @@ export const optionTable = {
     kind: 'text',
     value: 'URL',
     help:
-      'send traces and metrics to this OpenTelemetry collector over HTTP, as http://localhost:4318 ' +
+      'send traces and metrics to this OpenTelemetry collector over HTTP, such as http://localhost:4318 ' +
       '(default: $OTEL_EXPORTER_OTLP_ENDPOINT, else none)',
     secret: true,
   },
@@ -226,7 +226,7 @@ export const optionNames = Object.keys(optionTable) as OptionName[];
 export const isOptionName = (name: string): name is OptionName => Object.hasOwn(optionTable, name);
 export const flagOf = (name: string): string => `--${name.replaceAll('_', '-')}`;
 
-/** Checks values against the table. */
+/** Validates option values. */
 export function checkOptions(values: ReadonlyMap<OptionName, unknown>) {
   const options: Record<string, unknown> = {};
   const faults: { option: OptionName; message: string }[] = [];

@@ -4,23 +4,23 @@ import { UsageError } from './options.ts';
 import { headerValue, type McpTable } from './tables.ts';
 import type { Settings } from './toml.ts';
 
-/** A gateway that agents may take models from, with its key. */
+/** A gateway that serves models for agents, with its API key. */
 export interface GatewayConfig {
   readonly url: string;
   readonly key?: string;
-  /** Undefined: whatever it has. */
+  /** Ids of the models that agents may use; undefined: all. */
   readonly models?: readonly string[];
   readonly timeoutMs?: number;
 }
 
-/** What the settings name but do not hold. No message says anything of what they are. */
+/** The secrets that the settings refer to. Messages never contain them. */
 export interface Secrets {
-  /** Of `--bearer-token-file`; without it the host has its own. */
+  /** Content of `--bearer-token-file`; without that flag the host generates a token. */
   readonly bearerToken?: string;
   readonly gateway?: GatewayConfig;
-  /** Those that are enabled, ready to be started. */
+  /** The enabled MCP servers. */
   readonly mcp: readonly McpServerConfig[];
-  /** All that was read, and the headers that the settings hold themselves: what must not be written anywhere. */
+  /** All secrets that were read, and the headers in the settings: texts that must be redacted everywhere. */
   readonly texts: readonly string[];
 }
 
@@ -28,14 +28,14 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const defaultTimeoutSecs = 60;
 const mostBytes = 65_536;
-/** What a program needs to run at all, and that no secret is in. */
+/** Environment variables that programs need and that hold no secrets. */
 const inheritable = [
   'HOME LANG LC_ALL LOGNAME PATH SHELL TERM TMPDIR TZ USER',
-  // Of Windows.
+  // Windows.
   'APPDATA COMSPEC LOCALAPPDATA PATHEXT SYSTEMDRIVE SYSTEMROOT TEMP USERPROFILE',
 ].flatMap((names) => names.split(' '));
 
-/** Reads the files and variables that the settings name. Throws `UsageError` with every one that is not as it must be. */
+/** Reads the files and variables that the settings name. Throws `UsageError` with every fault. */
 export async function readSecrets(settings: Settings, env: Environment): Promise<Secrets> {
   const reader = new SecretReader(env);
   const { bearer_token_file: bearerFile, gateway } = settings;
@@ -99,7 +99,7 @@ async function mcpServer(name: string, table: McpTable, reader: SecretReader): P
 
 class SecretReader {
   readonly faults: string[] = [];
-  /** The secrets that were found. */
+  /** The secrets that were read. */
   readonly read: string[] = [];
   readonly #env: Environment;
   constructor(env: Environment) {
@@ -115,7 +115,7 @@ class SecretReader {
     );
   }
 
-  /** As it is, which may be many lines. */
+  /** The value of a variable, unchanged; it may have several lines. */
   environment(key: string, name: string): string | undefined {
     const value = this.#env[name];
     if (value) {
@@ -138,7 +138,7 @@ class SecretReader {
       const { size } = await stat(path);
       if (size > mostBytes) {
         this.faults.push(
-          `${what}: is ${size} bytes, which is no secret; name a file with nothing else in it`,
+          `${what}: is ${size} bytes long, so it is not a secret; name a file that holds only the secret`,
         );
         return undefined;
       }

@@ -22,7 +22,7 @@ const variable = text.regex(
   'expected the name of an environment variable: letters, digits and _',
 );
 const headerName = filled.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of an HTTP header');
-/** Visible characters, spaces and tabs: what a header may carry. */
+/** Valid header values: visible characters, spaces and tabs. */
 export const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 const texts = (key: z.ZodType<string, string>, value: z.ZodType<string>, what: string) =>
   z.record(key, value, { error: `expected a table of ${what}` });
@@ -61,7 +61,7 @@ const gatewayShape = {
 const gatewayTable = z.strictObject(gatewayShape, { error: 'expected a table [gateway]' });
 export type GatewayTable = z.infer<typeof gatewayTable>;
 
-/** What only the file can say, besides the options. */
+/** Tables that only the configuration file can have; they have no flags. */
 export interface Tables {
   readonly mcp?: Readonly<Record<string, McpTable>>;
   readonly gateway?: GatewayTable;
@@ -74,8 +74,8 @@ export interface TableFault {
 }
 
 /**
- * Checks the tables of a file. Paths in them become absolute.
- * @param folder where the file lies
+ * Validates the tables of a file and makes their paths absolute.
+ * @param folder the folder of the file
  */
 export function checkTables(
   raw: Readonly<Record<string, unknown>>,
@@ -95,11 +95,11 @@ function mcpServers(raw: unknown, folder: string, faults: TableFault[]): Record<
   }
   for (const [name, value] of Object.entries(raw)) {
     const path = ['mcp', name];
-    // No underscore: `mcp_NAME_TOOL` is to be read one way only.
+    // No underscores, so that `mcp_NAME_TOOL` is unambiguous.
     if (!/^[A-Za-z][A-Za-z0-9-]{0,31}$/.test(name))
       faults.push({
         path,
-        message: 'expected as the name a letter and up to 31 letters, digits and dashes',
+        message: 'expected a name of a letter and up to 31 letters, digits and dashes',
       });
     faults.push(...faultsOf(mcpTable, value, path));
     if (isTable(value)) faults.push(...wayFaults(value, path));
@@ -109,11 +109,11 @@ function mcpServers(raw: unknown, folder: string, faults: TableFault[]): Record<
   return servers;
 }
 
-/** A server is reached one way, and a member of the other way would do nothing. */
+/** A server has one transport (`command` or `url`); members of the other transport are faults. */
 function wayFaults(table: Readonly<Record<string, unknown>>, path: KeyPath): TableFault[] {
   const has = (member: string) => table[member] !== undefined;
   if (has('command') && has('url'))
-    return [{ path: [...path, 'url'], message: 'has a command, too; keep one of command and url' }];
+    return [{ path: [...path, 'url'], message: 'command is set too; keep one of command and url' }];
   if (!has('command') && !has('url'))
     return [{ path, message: 'needs command = ["program", "argument"] or url = "https://..."' }];
   const [way, others] = has('command')
@@ -132,7 +132,7 @@ function located(table: McpTable, folder: string): McpTable {
     return { ...rest, ...(paths && { header_files: Object.fromEntries(paths) }) };
   }
   const [program = '', ...args] = command;
-  // A bare name is looked for on the PATH.
+  // A bare name is searched on the PATH.
   const found = /[/\\]/.test(program) && !isAbsolute(program) ? resolve(folder, program) : program;
   return { ...rest, command: [found, ...args], cwd: resolve(folder, table.cwd ?? '.') };
 }
@@ -142,7 +142,7 @@ function gatewayOf(raw: unknown, folder: string, faults: TableFault[]): GatewayT
   if (isTable(raw) && raw['key_env'] !== undefined && raw['key_file'] !== undefined)
     faults.push({
       path: ['gateway', 'key_file'],
-      message: 'there is a key_env, too; keep one of key_env and key_file',
+      message: 'key_env is set too; keep one of key_env and key_file',
     });
   const parsed = gatewayTable.safeParse(raw);
   if (!parsed.success) return undefined;
@@ -150,7 +150,7 @@ function gatewayOf(raw: unknown, folder: string, faults: TableFault[]): GatewayT
   return { ...rest, ...(file === undefined ? {} : { key_file: resolve(folder, file) }) };
 }
 
-/** Members whose values may be secrets: what they are is not repeated. */
+/** Members whose values may be secrets; messages do not repeat them. */
 const secretMembers = ['env', 'headers', 'url'];
 
 function faultsOf(
@@ -168,7 +168,7 @@ function faultsOf(
         path: [...at, key],
         message: `unknown key${didYouMean(key.replaceAll('-', '_'), Object.keys(schema.shape), (near) => near)}`,
       }));
-    // The key of a record has its issues inside of one that says nothing.
+    // zod nests the issues of a record's key in an issue without a useful message.
     const message =
       issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
     const got = valueAt(value, inside);

@@ -1,10 +1,10 @@
 import { WireError } from '../wires/core/error.ts';
 
-/** Every failure to say who asks: always the same, whatever failed. */
+/** The error of every authentication failure. It is always the same, so that causes cannot be told apart. */
 export const invalidApiKey = (): WireError =>
   new WireError(
     401,
     'invalid_request_error',
-    'No valid API key came with the request: send one as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`.',
+    'The request has no valid API key: send one as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`.',
     { code: 'invalid_api_key', headers: { 'www-authenticate': 'Bearer' } },
   );

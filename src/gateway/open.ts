@@ -21,7 +21,7 @@ import { UpstreamRouter } from './upstream/router.ts';
 import { type TransportLimits, UndiciTransport } from './upstream/transport.ts';
 import { vettedGet } from './upstream/vetted-get.ts';
 
-/** As long as a provider may be silent. */
+/** Default of `stallTimeoutMs`: equal to the idle limit of a provider's stream. */
 const usualReaderMs = 120_000;
 
 export interface GatewaySetup {
@@ -30,30 +30,30 @@ export interface GatewaySetup {
   readonly database: string;
   /** The resident model of this process, as the provider `local`. */
   readonly local?: { readonly backend: Backend; readonly models: () => readonly Model[] };
-  /** Of calls to providers, where they are not the usual ones. */
+  /** Limits of upstream requests; the rest keep their defaults. */
   readonly upstreamLimits?: Partial<TransportLimits>;
-  /** How long a caller may take nothing of a stream that has more for it, in ms. */
+  /** How long a caller may leave a stream unread while more is ready, in ms. */
   readonly readerMs?: number;
-  /** Hears of requests that cost money. */
+  /** Receives a span for each request that costs money. */
   readonly watch?: Watch;
-  /** Hears of each credential of callers in clear, so that it can be kept out of what is recorded. */
+  /** Called with each decrypted caller credential, so that it can be redacted from recordings. */
   readonly onSecret?: (secret: string) => void;
-  /** Hears of faults of ours; `where` is the id of a request, or a part of the gateway. */
+  /** Called for internal errors; `where` is a request id, or the name of a part of the gateway. */
   readonly onFault: (where: string, error: unknown) => void;
-  /** What an operator should hear of. */
+  /** Called with messages for the operator. */
   readonly onNotice: (message: string) => void;
 }
 
 export interface Gateway {
   readonly app: ReturnType<typeof createGatewayApp>;
   /**
-   * Lets requests under way end for so long, then ends them, settles, and closes the database. New ones must no longer
-   * come.
+   * Gives running requests `graceMs` to finish, then aborts and settles them and closes the database. The listener must
+   * be closed first.
    */
   close(graceMs: number): Promise<void>;
 }
 
-/** Opens the database and puts the gateway together. @param basePath where it is mounted */
+/** Opens the database and assembles the gateway. @param basePath path prefix when it is mounted in a host */
 export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<Gateway> {
   const { config, local, upstreamLimits, onFault, onNotice } = setup;
   const store = await GatewayStore.open({

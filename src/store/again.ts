@@ -2,8 +2,8 @@ import { pause } from '../util/pause.ts';
 import { StoreError } from './errors.ts';
 
 /**
- * Does what certainly was not done once more, a few times.
- * @param pauses before each further try, in ms
+ * Runs work and retries it after retryable store errors, which guarantee that nothing was written.
+ * @param delaysMs delay before each retry, randomized by half
  */
 export async function again<T>(pauses: readonly number[], work: () => Promise<T>): Promise<T> {
   for (const base of pauses) {

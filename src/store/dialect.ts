@@ -12,52 +12,52 @@ import {
   SqliteQueryCompiler,
 } from 'kysely';
 
-/** What one connection can do, in either database. */
+/** A connection to either database. */
 export interface Connection extends DatabaseConnection {
-  /** As `executeQuery`, within a transaction; at once in SQLite, where a promise costs as much as a statement. */
+  /** Same as `executeQuery`, within a transaction. Synchronous in SQLite, where a promise costs as much as a statement. */
   run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> | Promise<QueryResult<R>>;
-  /** From here on nobody else writes, in no other process either, until `commit` or `rollback`. */
+  /** Begins a transaction with the write lock: no other connection or process writes until `commit` or `rollback`. */
   begin(): Promise<void>;
-  /** @param here on the disk by this thread, which waits, if the disk is quick: cheaper where there is nothing else to do meanwhile */
+  /** @param syncInline sync in this thread if the disk is fast: cheaper when the thread has nothing else to do */
   commit(here?: boolean): Promise<void>;
-  /** Never rejects: a connection that cannot roll back is given up, and the database does it. */
+  /** Never rejects: a connection that cannot roll back is closed, and the database rolls back. */
   rollback(): Promise<void>;
   release(): void;
 }
 
-/** Where connections come from. */
+/** A pool of connections. */
 export interface Connections {
   acquire(): Promise<Connection>;
   close(): Promise<void>;
 }
 
-/** The two ways to a database: reading goes on while something is written. */
+/** A database with a pool for reads and one for writes, so that reads do not wait for writes. */
 export interface Database {
   readonly kind: 'sqlite' | 'postgres';
   readonly reading: Connections;
-  /** One at a time: who asks for a second one before the first is released may wait for ever. */
+  /** Write connections are limited: acquiring a second one before releasing the first may deadlock. */
   readonly writing: Connections;
 }
 
-/** What is not as the store of the agent plane has it. */
+/** Options; the defaults are those of the agent plane's store. */
 export interface DatabaseOptions {
-  /** As what whole numbers are read: counts fit a `number`, money does not. */
+  /** The type in which integers are read: counts fit a `number`, amounts of money do not. */
   readonly integers?: 'number' | 'bigint';
   /**
-   * So many connections write at once to PostgreSQL, in this process and in others: who writes locks the rows that it
-   * decides about. Otherwise one connection of all processes writes at a time.
+   * Number of concurrent write connections to PostgreSQL; writers then lock the rows that they decide about. Default: one
+   * writer at a time over all processes.
    */
   readonly writers?: number;
-  /** Prepared statements are kept: for few statements that come thousands of times a second. */
+  /** Cache prepared statements: for a few statements that run thousands of times a second. */
   readonly keepStatements?: boolean;
   /**
-   * SQLite's commits come to the disk from another thread: this one goes on meanwhile, for who has to answer others. They
-   * are there when `commit` resolves, as ever, and nothing that is not there yet is read.
+   * Sync SQLite commits to the disk in another thread, so that this one can serve other requests meanwhile. A commit is
+   * durable when `commit` resolves, and reads never return rows that are not durable.
    */
   readonly syncApart?: boolean;
 }
 
-/** Statements of either database, one after the other, as Kysely's driver. */
+/** Kysely's driver for either database. */
 function driverOf(connections: Connections): Driver {
   const ours = (connection: DatabaseConnection) => connection as Connection;
   return {
@@ -67,7 +67,7 @@ function driverOf(connections: Connections): Driver {
     commitTransaction: (connection) => ours(connection).commit(),
     rollbackTransaction: (connection) => ours(connection).rollback(),
     releaseConnection: (connection) => Promise.resolve(ours(connection).release()),
-    // The store closes what it opened.
+    // The store closes its own pools.
     destroy: () => Promise.resolve(),
   };
 }
@@ -89,13 +89,13 @@ export function dialectOf(kind: Database['kind'], connections: Connections): Dia
   };
 }
 
-/** PostgreSQL keeps no NUL in a text. Neither does anything that shows one, so it becomes what other non-texts become. */
+/** Replaces NUL in texts with U+FFFD, because PostgreSQL cannot store it. */
 export const storable = (parameters: readonly unknown[]): unknown[] =>
   parameters.map((value) =>
     typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value,
   );
 
-/** Nobody streams: long lists are read in batches, so that a slow reader holds no connection. */
+/** Streaming is not supported: long lists are read in batches, so that a slow reader holds no connection. */
 export const noStreams = (): never => {
-  throw new Error('read in batches: the store streams no rows');
+  throw new Error('the store does not stream rows; read them in batches');
 };

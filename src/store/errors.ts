@@ -3,13 +3,13 @@ export type StoreErrorCode =
   | 'storage_full'
   /** The database cannot be opened, reached, read or written: nothing was written. */
   | 'storage_failed'
-  /** The connection was lost while the database was saving: all of it is there, or nothing. */
+  /** The connection was lost during the commit: either everything was written, or nothing. */
   | 'storage_unsure';
 
-/** The database refused. The message is a sentence without its full stop, and says what to do where something can be done. */
+/** A database error. The message is a sentence without a full stop; where possible it says what to do. */
 export class StoreError extends Error {
   readonly code: StoreErrorCode;
-  /** What was asked was certainly not done, and may succeed when it is asked once more. */
+  /** Nothing was written, and a retry may succeed. */
   readonly again: boolean;
   constructor(
     code: StoreErrorCode,

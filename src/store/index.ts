@@ -1,5 +1,5 @@
 export { again } from './again.ts';
-/** The only door of the store. */
+/** Public exports of the store. */
 export { closeDatabase, openDatabase } from './database.ts';
 export { type Connection, type Database, dialectOf } from './dialect.ts';
 export { StoreError } from './errors.ts';

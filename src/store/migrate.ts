@@ -7,17 +7,17 @@ import type { Tables } from './schema.ts';
 type Migrations = Readonly<Record<string, Migration>>;
 
 /**
- * Brings a database up to date, in one transaction: a host that is killed meanwhile leaves it as it was, and of several
- * hosts that start at once, one does it.
+ * Runs all pending migrations in one transaction: a host that is killed meanwhile leaves the database unchanged, and of
+ * several hosts that start at once, one runs them.
  */
 export async function migrate(db: Kysely<Tables>, now: () => Date): Promise<void> {
   await db.transaction().execute((tx) => bringUpToDate(tx, 'lathe_migrations', migrations, now));
 }
 
 /**
- * Does those migrations that a database has not seen, in the order of their names.
- * @param tx in which nobody else does the same
- * @param table keeps the names of those that were done
+ * Runs the pending migrations, in the order of their names.
+ * @param tx transaction that holds the migration lock
+ * @param table stores the names of completed migrations
  */
 export async function bringUpToDate<DB>(
   tx: Transaction<DB>,
@@ -45,6 +45,6 @@ export async function bringUpToDate<DB>(
     const at = now().toISOString();
     await sql`insert into ${sql.table(table)} (name, at) values (${name}, ${at})`.execute(tx);
   }
-  // Finds out now, and not with the first act, that a database can only be read.
+  // A write, so that a read-only database is detected now and not at the first journal entry.
   await sql`update ${sql.table(table)} set at = at`.execute(tx);
 }

@@ -2,31 +2,31 @@ import pg from 'pg';
 import { errorMessage } from '../util/error-message.ts';
 import { StoreError } from './errors.ts';
 
-/** What PostgreSQL says of itself with `SQLSTATE`, in words that say what to do. */
+/** Advice for PostgreSQL errors, by `SQLSTATE`. */
 const explanations: Readonly<Record<string, string>> = {
   '28P01': 'check the user and the password',
   '28000': 'check the user and the password, and what pg_hba.conf allows',
   '3D000': 'create it, or name another one',
   '42501': 'let this user create and change tables there',
-  '42P07': 'it holds tables of another program: give this one a database of its own',
-  '25006': 'it is a copy that only reads: name the server that writes',
+  '42P07': 'it holds tables of another program: use a separate database',
+  '25006': 'it is a read-only replica: name the primary server',
   '53300': 'allow more connections there (max_connections), or run fewer hosts on it',
-  '55P03': 'another host has been writing for too long: end that one, or try again later',
+  '55P03': 'another host has held the write lock for too long: stop that one, or try again later',
 };
 
 /**
- * Nothing was done, and it may go better next time: a transaction that was in another one's way, a server that stops,
- * starts or has too many connections.
+ * `SQLSTATE` codes of retryable errors, after which nothing was written: serialization failures, deadlocks, and a server
+ * that stops, starts or has too many connections.
  */
 const passing = new Set(['40001', '40P01', '57P01', '57P02', '57P03', '53300']);
-/** The driver's own, after it has waited for long. */
+/** Messages of the driver's own timeouts. */
 const timeouts = /timeout/i;
 
-/** The connection is of no use any more, or there never was one. */
+/** Whether the connection is broken or was never established. */
 export const isLost = (error: unknown): boolean =>
   !(error instanceof pg.DatabaseError) || error.severity === 'FATAL' || error.severity === 'PANIC';
 
-/** @param where the server, in words; never the URL, which may hold a password */
+/** Converts a driver error. @param where description of the server; never the URL, which may hold a password */
 export function explainPostgres(error: unknown, where: string): StoreError {
   if (error instanceof StoreError) return error;
   const { code = '' } = error as { code?: string };
@@ -48,6 +48,6 @@ export function explainPostgres(error: unknown, where: string): StoreError {
   );
 }
 
-/** Of several addresses of one name, each has its own error and the whole has no message. */
+/** The message of an error. When a host name has several addresses, each has an error and the whole has no message. */
 const messageOf = (error: unknown): string =>
   error instanceof AggregateError ? error.errors.map(messageOf).join(', ') : errorMessage(error);

@@ -12,19 +12,18 @@ import {
 import { StoreError } from './errors.ts';
 import { explainPostgres, isLost } from './postgres-errors.ts';
 
-/** Of `bigint`, which the driver would hand out as text: counts stay below 2^53, money does not. */
+/** Parses `bigint`, which the driver returns as text: counts fit a `number`, amounts of money do not. */
 const { builtins, getTypeParser } = pg.types;
 const typesWith = (integer: (text: string) => number | bigint): pg.CustomTypesConfig => ({
   getTypeParser: (id, format) => (id === builtins.INT8 ? integer : getTypeParser(id, format)),
 });
 
-/** Connections that only read. */
+/** Limit of read connections. */
 const mostReading = 6;
 
 /**
- * Who writes holds one lock that all hosts on this schema share: transactions happen one after the other, as they do
- * in SQLite, so what is true of one database is true of the other. A host that is cut off in the middle is given up
- * after a minute.
+ * Writers hold one advisory lock that all hosts on this schema share, so transactions run one at a time, as in SQLite.
+ * The transaction of a host that loses its connection is aborted after a minute.
  */
 const lock = "select pg_advisory_xact_lock(1818326120, hashtext(coalesce(current_schema(), '')))";
 const beginWith = (locks: readonly string[]): string =>
@@ -33,14 +32,14 @@ const beginWith = (locks: readonly string[]): string =>
     "set local lock_timeout = '20s'",
     "set local idle_in_transaction_session_timeout = '60s'",
     ...locks,
-    // By which its fate can be asked for when the connection is lost while it is saved.
+    // The id with which the outcome can be queried if the connection is lost during the commit.
     'select txid_current() as xact',
   ].join('; ');
 
-/** How long a server that went away in the middle of saving may take to say what became of it, in ms. */
+/** Time limit for querying the outcome of a commit whose connection was lost, in ms. */
 const fatePatience = 10_000;
 
-/** @param onIdleError hears of connections that break while nobody uses them */
+/** Opens a pool of connections. @param onIdleError called when an idle connection breaks */
 export function openPostgres(
   url: string,
   onIdleError: (error: StoreError) => void,
@@ -57,13 +56,13 @@ export function openPostgres(
       max,
       types,
       connectionTimeoutMillis: 10_000,
-      // Of a server that went away without a word.
+      // For a server that disappears without closing the connection.
       query_timeout: 60_000,
       keepAlive: true,
     });
     const heard = (error: unknown) => onIdleError(explainPostgres(error, where));
     pool.on('error', heard);
-    // Unheard, the loss of one that is in use between two statements would end the process. The next statement fails.
+    // Without a listener, losing a connection between two statements would end the process. The next statement fails.
     pool.on('connect', (client) => client.on('error', () => undefined));
     return {
       async acquire() {
@@ -84,13 +83,13 @@ export function openPostgres(
   return { kind: 'postgres', reading: connections(mostReading), writing: connections(writers ?? 1) };
 }
 
-/** Host, port and database, without the password. @throws StoreError where the URL is none */
+/** Describes the server by host, port and database, without the password. @throws StoreError for an invalid URL */
 export function describeServer(url: string): string {
   try {
     const { host, port, database } = new pg.Client({ connectionString: url });
     return `PostgreSQL database "${database ?? ''}" at ${host}:${port}`;
   } catch (error) {
-    // Without its cause, which holds the URL and the password in it.
+    // The cause is left out, because it holds the URL with the password.
     throw new StoreError(
       'storage_failed',
       `the URL of the PostgreSQL database cannot be read (${(error as Error).message}): write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in the password`,
@@ -98,7 +97,7 @@ export function describeServer(url: string): string {
   }
 }
 
-/** What became of a transaction whose connection was lost; undefined where the server does not say in time. */
+/** Queries the outcome of a transaction whose connection was lost; undefined if the server does not answer in time. */
 async function fateOf(url: string, xact: number): Promise<'committed' | 'aborted' | undefined> {
   const begun = performance.now();
   for (let wait = 20; performance.now() - begun < fatePatience; wait = Math.min(wait * 2, 500)) {
@@ -114,7 +113,7 @@ async function fateOf(url: string, xact: number): Promise<'committed' | 'aborted
       const fate = rows[0]?.fate;
       if (fate === 'committed' || fate === 'aborted') return fate;
     } catch {
-      // It may be starting again.
+      // The server may be restarting.
     } finally {
       client.end().catch(() => undefined);
     }
@@ -123,17 +122,17 @@ async function fateOf(url: string, xact: number): Promise<'committed' | 'aborted
   return undefined;
 }
 
-/** What connections of one database have in common. */
+/** Settings shared by the connections of a database. */
 interface Ways {
-  /** The server, in words. */
+  /** Description of the server. */
   readonly where: string;
   readonly begin: string;
-  /** Of a statement that is kept. */
+  /** Name of a prepared statement; undefined if it is not kept. */
   readonly nameOf: (sql: string) => string | undefined;
   readonly fateOf: (xact: number) => ReturnType<typeof fateOf>;
 }
 
-/** Statements kept at once on a connection; more are planned anew. */
+/** Limit of prepared statements on a connection; others are planned for every use. */
 const mostKept = 200;
 
 function statementNames(): (sql: string) => string | undefined {
@@ -153,9 +152,9 @@ class PostgresConnection implements Connection {
   readonly #begin: string;
   readonly #nameOf: Ways['nameOf'];
   readonly #fateOf: Ways['fateOf'];
-  /** The number of the transaction under way. */
+  /** The id of the open transaction. */
   #xact = 0;
-  /** Not to be used again. */
+  /** The connection must not be reused. */
   #lost = false;
 
   readonly streamQuery = noStreams;
@@ -180,7 +179,7 @@ class PostgresConnection implements Connection {
 
   async begin(): Promise<void> {
     try {
-      // Of several statements, each has its result.
+      // A query of several statements returns a list of results.
       const results = (await this.#query(this.#begin)) as unknown as pg.QueryResult<{ xact: number }>[];
       this.#xact = Number(results.at(-1)?.rows[0]?.xact);
     } catch (error) {
@@ -201,16 +200,16 @@ class PostgresConnection implements Connection {
       if (fate === 'aborted')
         throw new StoreError(
           'storage_failed',
-          `the connection to the ${this.#where} was lost before it saved`,
+          `the connection to the ${this.#where} was lost before the changes were saved`,
           { cause: error, again: true },
         );
       throw new StoreError(
         'storage_unsure',
-        `the connection to the ${this.#where} was lost while it was saving: look whether it is there before you send it again`,
+        `the connection to the ${this.#where} was lost while the changes were being saved: check whether they were saved before you retry`,
         { cause: error },
       );
     }
-    // What a commit comes to after a statement that failed.
+    // PostgreSQL answers COMMIT with ROLLBACK if a statement of the transaction failed.
     if (command === 'ROLLBACK')
       throw new StoreError('storage_failed', 'the transaction was rolled back, because a part of it failed');
   }

@@ -1,6 +1,6 @@
 /**
- * The tables, as both databases have them. Times are RFC 3339 texts in UTC with milliseconds, so that they sort as texts;
- * flags are 0 and 1; a `json` column is text that the owner of the table writes and reads.
+ * The tables of both databases. Times are RFC 3339 texts in UTC with milliseconds, which sort as texts; flags are 0 and 1;
+ * a `Json` column is a text that the module that owns the table writes and reads.
  */
 
 type Time = string;
@@ -13,11 +13,11 @@ interface Counters {
   value: number;
 }
 
-/** Every act that somebody answers for, applied or refused. Only ever added to. */
+/** The action journal: every action with its actor, applied or refused. Append-only. */
 interface Acts {
   seq: number;
   at: Time;
-  /** Of the host that acted; several may share one database. */
+  /** The host that acted; several may share one database. */
   endpoint_id: string;
   /** `approve`, `discard`, `auto_approve`, `revoke`, `agent.create`, `workflow.put`, `run.cancel` and so on. */
   verb: string;
@@ -53,7 +53,7 @@ interface Tasks {
   started_at: Time;
   ended_at: Time | null;
   last_event: string | null;
-  /** What `answer` or `aborted` said. */
+  /** The payload of `answer` or `aborted`. */
   result: Json | null;
   turns: number;
   prompt_tokens: number | null;
@@ -68,7 +68,7 @@ interface Events {
   stream: string;
   seq: number;
   ts: Time;
-  /** The whole line, `type`, `seq` and `ts` with it. */
+  /** The whole line, including `type`, `seq` and `ts`. */
   event: Json;
 }
 
@@ -89,13 +89,13 @@ interface Pending {
   diff: string | null;
   base_hash: string | null;
   risk: 'low' | 'medium' | 'high';
-  /** What `apply` needs: the tool's own. */
+  /** The data that `apply` needs, in the tool's own format. */
   payload: Json;
-  /** `applying` is left behind only by a crash in the middle. */
+  /** `applying` persists only after a crash. */
   state: 'staged' | 'applying' | 'applied' | 'discarded' | 'expired' | 'failed';
-  /** What applying it gave, or why it failed: a tool's output. */
+  /** The tool's output when the change was applied, or why it failed. */
   output: Json | null;
-  /** The host that applies it, or did. */
+  /** The host that applies or applied the change. */
   applier: string | null;
   created_at: Time;
   expires_at: Time;
@@ -118,7 +118,7 @@ interface Runs {
   id: string;
   endpoint_id: string;
   workflow: string;
-  /** What it started with. */
+  /** The workflow's source when the run started. */
   source: string;
   digest: string;
   state: 'running' | 'paused' | 'suspended' | 'completed' | 'failed' | 'cancelled';
@@ -128,9 +128,9 @@ interface Runs {
   wrapper_cycle: number | null;
   /** The step whose gate it waits at, and since when. */
   gate: Json | null;
-  /** 1 while a segment runs that resume, run-now or a gate's own predicate dispatched. */
+  /** 1 while a segment runs that was started by resume, run-now or the gate's predicate. */
   resumed: Flag;
-  /** Asked for and answered, to happen at the next step boundary. */
+  /** A requested action that takes effect at the next step boundary. */
   requested: 'pause' | 'cancel' | null;
   input: string | null;
   inputs: Json;
@@ -154,9 +154,9 @@ interface RunSteps {
   position: number;
   state: 'running' | 'waiting' | 'completed' | 'failed' | 'skipped' | 'cancelled' | 'interrupted';
   attempts: number;
-  /** 1 as soon as a tool with side effects was let loose in it. */
+  /** 1 as soon as a tool with side effects was called in the step. */
   side_effects: Flag;
-  /** What let its gate open: a person's inputs, the data of an event. */
+  /** The data that opened its gate: a person's inputs, or the data of an event. */
   gate_inputs: Json | null;
   started_at: Time;
   ended_at: Time | null;
@@ -164,7 +164,7 @@ interface RunSteps {
   error: string | null;
 }
 
-/** What gates of the kind `event` wait for. */
+/** Signals, which gates of the kind `event` wait for. */
 interface Signals {
   seq: number;
   name: string;
@@ -194,7 +194,7 @@ interface ExternalSessions {
   close_reason: string | null;
 }
 
-/** Sessions whose credential can be revoked: one a task, one a run. */
+/** Sessions whose credential can be revoked: one for each task and run. */
 interface StoreSessions {
   id: string;
   seq: number;
@@ -208,7 +208,7 @@ interface StoreSessions {
   revoked_at: Time | null;
 }
 
-/** A hash chain a host: `digest` is over the whole receipt without its signature. */
+/** Work receipts: one hash chain per host. `digest` covers the whole receipt without its signature. */
 interface Receipts {
   endpoint_id: string;
   seq: number;
@@ -225,27 +225,27 @@ interface Peers {
   token_hash: string;
   minted_at: Time;
   revoked_at: Time | null;
-  /** A JSON list; null: everything that a peer may do. */
+  /** A JSON list of permissions; null: all permissions of a peer. */
   scope: Json | null;
   expires_at: Time | null;
 }
 
-/** An answer of the resident model, or of an agent's model (`wire` is then `agent`). What is not known is null. */
+/** An answer of the resident model, or of an agent's model (`wire` is then `agent`). Unknown values are null. */
 interface Completions {
-  /** Of the request; of an agent's answer `<task or run>:<n>`. */
+  /** The request id; for an agent's answer `<task or run>:<n>`. */
   id: string;
   endpoint_id: string;
   wire: string;
   operation: 'chat' | 'text_completion' | 'embeddings';
-  /** As `acts.by`; of an agent `agent:<name>`. */
+  /** Same format as `acts.by`; for an agent `agent:<name>`. */
   by: string;
-  /** Whose model answered: figures of a gateway's are what it says. */
+  /** Which model answered. Figures of a gateway are those that it reports. */
   engine: 'resident' | 'gateway';
   stream: Flag;
   requested_model: string | null;
   model: string | null;
   answers: number | null;
-  /** As `Ending` of src/watch/work.ts. */
+  /** The outcome of `Ending` in src/watch/work.ts. */
   outcome: 'ok' | 'refused' | 'failed' | 'abandoned';
   status: number | null;
   code: string | null;
@@ -260,19 +260,19 @@ interface Completions {
   prefill_ms: number | null;
   decode_ms: number | null;
   total_ms: number | null;
-  /** The task or run that it is for. */
+  /** The task or run that the answer belongs to. */
   subject: string | null;
   agent: string | null;
   trace_id: string | null;
 }
 
-/** What the lab's gate said of a kernel, or a parity run of the whole graph. */
+/** Result of the lab's parity gate for a kernel, or of a parity run of the whole graph. */
 interface Parity {
   id: string;
   endpoint_id: string;
   at: Time;
   source: 'gate' | 'run';
-  /** Of a run: those that are bound, a comma between them. */
+  /** The kernel; for a run, the bound kernels, separated by commas. */
   kernel: string;
   op: string | null;
   digest: string | null;
@@ -296,7 +296,7 @@ interface Bench {
   endpoint_id: string;
   at: Time;
   model: string;
-  /** Those that are bound, a comma between them. */
+  /** The bound kernels, separated by commas. */
   kernels: string;
   verdict: string;
   method: string;
@@ -312,7 +312,7 @@ interface Bench {
   elapsed_ms: number | null;
 }
 
-/** Rows that a surface lacks, and why. */
+/** Rows that are missing from a surface, and the reason. */
 interface FeedGaps {
   id: string;
   endpoint_id: string;

@@ -2,14 +2,14 @@ import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { StoreError } from './errors.ts';
 
-/** SQLite's result codes; the upper bits of a code tell more. */
+/** SQLite's primary result codes, the lower 8 bits of an extended code. */
 const codes = { busy: 5, readonly: 8, io: 10, corrupt: 11, full: 13, cannotOpen: 14, notDatabase: 26 };
-/** In bytes: less than SQLite needs for anything. */
+/** Free space below which the disk counts as full, in bytes: less than SQLite needs for any write. */
 const noRoom = 64 * 1024;
 
 export const isBusy = (error: unknown): boolean => codeOf(error) === codes.busy;
 
-/** What SQLite refused, as ours; what is ours already passes through. */
+/** Converts an error of SQLite to a `StoreError`; a `StoreError` passes through. */
 export function explainSqlite(error: unknown, path: string): StoreError {
   if (error instanceof StoreError) return error;
   const { message, code } = error as NodeJS.ErrnoException;
@@ -20,44 +20,44 @@ export function explainSqlite(error: unknown, path: string): StoreError {
       return full(path, error);
     case codes.io:
     case codes.cannotOpen:
-      // Of its other files, SQLite does not tell a full disk from a broken one.
+      // For its other files, SQLite reports a full disk as an I/O error.
       return roomAt(path) < noRoom
         ? full(path, error)
         : failed(
-            `${path} could not be read or written: ${message}; it must be a file of a sound disk that this user may read and write`,
+            `${path} could not be read or written: ${message}; it must be on a working disk, and this user must have read and write access`,
             error,
           );
     case codes.busy:
       return failed(
-        `${path} is held by another process for too long; end that one, or try again later`,
+        `${path} was locked by another process for too long; stop that process, or try again later`,
         error,
       );
     case codes.readonly:
       return failed(`${path} cannot be written: ${message}. Let this user write to it and its folder`, error);
     case codes.corrupt:
       return failed(
-        `${path} is damaged: ${message}. Put back a copy, or move it away with its -wal and -shm files and begin anew`,
+        `${path} is damaged: ${message}. Restore a backup, or move it away with its -wal and -shm files and start with a new one`,
         error,
       );
     case codes.notDatabase:
-      return failed(`${path} is no SQLite database: name another file, or move this one away`, error);
+      return failed(`${path} is not an SQLite database: name another file, or move this one away`, error);
     default:
       return failed(`the database ${path}: ${message}`, error);
   }
 }
 
-/** Why a new file could not be made. */
+/** Converts the error of creating a database file. */
 export function explainFile(error: unknown, path: string): StoreError {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT') return full(path, error);
   const reasons: Readonly<Record<string, string>> = {
-    ENOENT: `the folder ${dirname(path)} is not there: create it, or name another file`,
-    ENOTDIR: `${dirname(path)} is no folder: name another file`,
+    ENOENT: `the folder ${dirname(path)} does not exist: create it, or name another file`,
+    ENOTDIR: `${dirname(path)} is not a folder: name another file`,
     EACCES: `this user may not write to the folder ${dirname(path)}: allow it, or name another file`,
     EPERM: `this user may not write to the folder ${dirname(path)}: allow it, or name another file`,
     EROFS: `the folder ${dirname(path)} is read-only: name a file elsewhere`,
   };
-  return failed(`the database ${path} cannot be made: ${reasons[code ?? ''] ?? message}`, error);
+  return failed(`the database ${path} cannot be created: ${reasons[code ?? ''] ?? message}`, error);
 }
 
 const failed = (message: string, cause: unknown) => new StoreError('storage_failed', message, { cause });

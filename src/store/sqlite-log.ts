@@ -1,34 +1,34 @@
 import { closeSync, fdatasync, fdatasyncSync, openSync, realpathSync } from 'node:fs';
 
-/** What holding everything else up is worth, in ms. */
+/** Sync time below which blocking this thread is cheaper than a second thread, in ms. */
 const quickMs = 1;
 
 /**
- * Brings SQLite's write-ahead log to the disk from another thread. With `synchronous=normal` SQLite leaves what was
- * committed to the system, which keeps it when the process dies; when this is done it is on the disk, too. Locks stand on
- * the database's other files, so that closing this one gives up none.
+ * Syncs SQLite's write-ahead log to the disk in another thread. With `synchronous=normal`, SQLite leaves committed data in
+ * the kernel's cache, which survives a crash of the process; the sync makes it survive a crash of the machine. SQLite's
+ * locks are on other files, so closing this descriptor releases none.
  */
 export class SqliteLog {
   readonly #file: number;
   #syncing: Promise<void> | undefined;
   #isQuick = true;
 
-  /** The log of an open database. */
+  /** Opens the log of an open database. @param path of the database */
   constructor(path: string) {
     this.#file = openSync(`${realpathSync(path)}-wal`, 'r+');
   }
 
-  /** The sync under way, which everything committed before it began waits for. */
+  /** The running sync; it covers everything committed before it began. */
   get syncing(): Promise<void> | undefined {
     return this.#syncing;
   }
 
-  /** Whether the disk takes less time than going to another thread and back is worth. */
+  /** Whether the last sync was fast enough to sync in this thread. */
   get isQuick(): boolean {
     return this.#isQuick;
   }
 
-  /** All that was committed until now. One at a time. Rejects with Node's error. */
+  /** Syncs everything committed so far; one call at a time. Rejects with Node's error. */
   sync(): Promise<void> {
     const begun = performance.now();
     const syncing = new Promise<void>((resolve, reject) => {
@@ -43,7 +43,7 @@ export class SqliteLog {
     return syncing;
   }
 
-  /** As `sync`, by this thread. */
+  /** Same as `sync`, in this thread. */
   syncHere(): void {
     const begun = performance.now();
     fdatasyncSync(this.#file);

@@ -15,24 +15,24 @@ import { StoreError } from './errors.ts';
 import { explainFile, explainSqlite, isBusy } from './sqlite-errors.ts';
 import { SqliteLog } from './sqlite-log.ts';
 
-/** How long another process may hold the file, in ms. SQLite's own waiting would hold up everything else in this one. */
+/** How long to wait for a lock of another process, in ms. SQLite's own busy timeout would block the event loop. */
 const mostWait = 10_000;
-/** In bytes; a log that once grew is cut back to this. */
+/** Size limit of the write-ahead log, in bytes: a larger log is truncated to this at a checkpoint. */
 const longestLog = 64 * 1024 * 1024;
-/** Pages of the log that are brought into the database at once, where thousands of commits a second change the same ones. */
+/** Pages in the log that trigger a checkpoint, for thousands of commits a second that change the same pages. */
 const pagesTogether = 4000;
-/** Statements kept at once; more are prepared anew. */
+/** Limit of cached statements; others are prepared for every use. */
 const mostKept = 200;
 
 /**
- * Node's own SQLite. An act is on the disk when its transaction is over (`synchronous=full`), and those who read are
- * not in the way of who writes, in this process or in another (WAL).
+ * Opens a database with Node's SQLite. A transaction is durable when it commits (`synchronous=full`), and readers do not
+ * block writers, in this process or another (WAL).
  */
 export async function openSqlite(path: string, options: DatabaseOptions = {}): Promise<Database> {
   if (path === ':memory:')
     throw new StoreError(
       'storage_failed',
-      'a database in memory keeps nothing: name a file, as in sqlite:PATH',
+      'a database in memory is not durable: name a file, as in sqlite:PATH',
     );
   createFile(path);
   const writing = await connect(path, { readOnly: false, options });
@@ -47,8 +47,8 @@ export async function openSqlite(path: string, options: DatabaseOptions = {}): P
 }
 
 /**
- * For its owner alone, which SQLite's other files then are too. An existing one is not touched: closing a file of one's
- * own would give up the locks that SQLite holds on it elsewhere in this process.
+ * Creates the file with mode 0600, which SQLite also uses for its other files. An existing file is not opened here: closing
+ * it would release the locks that SQLite holds on it elsewhere in this process (POSIX).
  */
 function createFile(path: string): void {
   try {
@@ -78,13 +78,13 @@ async function connect(
     if (mode !== 'wal')
       throw new StoreError(
         'storage_failed',
-        `${path} stands on a file system that SQLite's write-ahead log cannot work on: use a local disk, or PostgreSQL`,
+        `${path} is on a file system that does not support SQLite's write-ahead log: use a local disk, or PostgreSQL`,
       );
     db.exec(`pragma synchronous = full; pragma journal_size_limit = ${longestLog}`);
     if (readOnly) db.exec('pragma query_only = on');
     if (readOnly || !options.syncApart) return new SqliteConnection(db, path, { ...options, readOnly, log });
     db.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${pagesTogether}`);
-    // The log is there from the first look on.
+    // The first read creates the log file.
     await patiently(() => db.prepare('select count(*) from sqlite_schema').get());
     return new SqliteConnection(db, path, { ...options, readOnly, log: new SqliteLog(path) });
   } catch (error) {
@@ -95,19 +95,19 @@ async function connect(
 
 interface Prepared {
   readonly statement: StatementSync;
-  /** Whether it gives rows. */
+  /** Whether the statement returns rows. */
   readonly isQuery: boolean;
 }
 
 class SqliteConnection implements Connection {
   readonly #db: DatabaseSync;
   readonly #path: string;
-  /** Of the transaction under way: what went wrong in it. */
+  /** The open transaction, with its first failure. */
   #transaction: { failure?: StoreError } | undefined;
 
-  /** Where commits come to the disk from another thread. */
+  /** Set when commits are synced to the disk in another thread. */
   readonly log: SqliteLog | undefined;
-  /** What was committed before may be lost when the machine stops. */
+  /** A sync failed: earlier commits may be lost if the machine stops. */
   #unsure = false;
   readonly #readOnly: boolean;
   readonly #bigints: boolean;
@@ -137,7 +137,7 @@ class SqliteConnection implements Connection {
     if (this.#transaction) return this.run(sql, parameters);
     try {
       const result = await patiently(() => this.#run<R>(sql, parameters));
-      // What was read may be of a commit that is not on the disk yet. Who made it hears of what goes wrong.
+      // The rows may belong to a commit that is not durable yet, so wait for its sync. The writer gets a sync error.
       if (this.log?.syncing) await this.log.syncing.catch(() => undefined);
       return result;
     } catch (error) {
@@ -147,7 +147,8 @@ class SqliteConnection implements Connection {
 
   run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
     const transaction = this.#transaction;
-    // As PostgreSQL has it. And SQLite itself rolls back when the disk is full: what came after would stand alone.
+    // A failed transaction stays failed, as in PostgreSQL. SQLite itself rolls back when the disk is full, so later
+    // statements would run outside the transaction.
     if (transaction?.failure) throw transaction.failure;
     try {
       return this.#run(sql, parameters);
@@ -166,7 +167,7 @@ class SqliteConnection implements Connection {
     return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) };
   }
 
-  /** Preparing takes some 10 us, a transaction some 1000: worth keeping for who counts in thousands a second only. */
+  /** Preparing takes about 10 us and a transaction about 1000 us, so only stores with thousands of writes a second cache. */
   #prepared(sql: string): Prepared {
     const known = this.#kept?.get(sql);
     if (known) return known;
@@ -180,7 +181,7 @@ class SqliteConnection implements Connection {
   async begin(): Promise<void> {
     if (this.#unsure) this.#bringIn('an earlier write failed');
     try {
-      // Plain `begin` asks for the right to write in the middle of the transaction, and then fails where it cannot have it.
+      // Plain `begin` takes the write lock only at the first write, and would then fail when another process has it.
       await patiently(() => this.#db.exec('begin immediate'));
       this.#transaction = {};
     } catch (error) {
@@ -216,19 +217,22 @@ class SqliteConnection implements Connection {
     }
   }
 
-  /** After a failure the system no longer knows what is not on the disk: SQLite writes it once more, elsewhere. */
+  /**
+   * Recovers from a failed sync with a checkpoint. After a failed fsync the kernel no longer tracks the unwritten pages;
+   * the checkpoint writes the data again, into the database file.
+   */
   #bringIn(cause: unknown): void {
     try {
       this.#unsure = true;
       const [done] = this.#db.prepare('pragma wal_checkpoint(truncate)').all();
       this.#unsure = Number(done?.['busy']) !== 0;
     } catch {
-      // It stays unsure.
+      // `#unsure` stays true.
     }
     if (this.#unsure)
       throw new StoreError(
         'storage_unsure',
-        `${this.#path} may not be on the disk: ${errorMessage(cause)}. Look at the disk`,
+        `the last changes to ${this.#path} may not be on the disk: ${errorMessage(cause)}. Check the disk`,
         { cause },
       );
   }
@@ -238,7 +242,7 @@ class SqliteConnection implements Connection {
     try {
       if (this.#db.isTransaction) this.#db.exec('rollback');
     } catch {
-      // What SQLite cannot roll back it refuses to go on from, at the next `begin`.
+      // If SQLite cannot roll back, the next `begin` fails.
     }
   }
 
@@ -251,7 +255,7 @@ class SqliteConnection implements Connection {
   }
 }
 
-/** Waits while another process holds the file, without holding up this one. */
+/** Retries while another process holds the lock, without blocking the event loop. */
 async function patiently<T>(work: () => T): Promise<T> {
   const begun = performance.now();
   for (let wait = 1; ; wait = Math.min(wait * 2, 50)) {

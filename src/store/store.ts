@@ -7,36 +7,36 @@ import { StoreError } from './errors.ts';
 import { migrate } from './migrate.ts';
 import type { Tables } from './schema.ts';
 
-/** What reads. */
+/** Query builder for reads. */
 export type Db = Kysely<Tables>;
-/** Within a transaction. */
+/** Query builder within a transaction. */
 export type Tx = Transaction<Tables>;
 
-/** An act before it has its number. */
+/** A journal entry before it has its number. */
 export type NewAct = Pick<Insertable<Tables['acts']>, 'verb' | 'target' | 'by' | 'outcome'> &
   Partial<Pick<Insertable<Tables['acts']>, 'reason' | 'note' | 'details'>>;
 
 export interface StoreOptions {
   /** `sqlite:PATH` or `postgres://...`. */
   readonly url: string;
-  /** Names this host in what several share. */
+  /** Identifies this host among those that share the database. */
   readonly endpointId: string;
   readonly now?: () => Date;
-  /** Hears of broken connections that nobody was waiting on. */
+  /** Called when an idle connection breaks. */
   readonly onNotice?: (message: string) => void;
 }
 
-/** Pauses before what failed for no fault of its own is tried again, in ms. */
+/** Delays before each retry of a retryable failure, in ms. */
 const pauses = [20, 200, 1000];
 
-/** The one database: SQLite in the data directory, or PostgreSQL where several hosts share it. */
+/** The host's database: SQLite in the data directory, or PostgreSQL when several hosts share it. */
 export class Store {
   readonly endpointId: string;
   readonly now: () => Date;
   readonly #database: Database;
   readonly #reader: Db;
   readonly #writer: Db;
-  /** Whether the code that asks runs within a transaction of this store. */
+  /** Detects calls from within a transaction of this store. */
   readonly #transaction = new AsyncLocalStorage<{ open: boolean }>();
   readonly #working = new Set<Promise<unknown>>();
   #lastTurn: Promise<void> = Promise.resolve();
@@ -50,7 +50,7 @@ export class Store {
     this.now = now;
   }
 
-  /** Opens it and brings it up to date. Rejects with `StoreError`. */
+  /** Opens the database and runs its migrations. Rejects with `StoreError`. */
   static async open({ url, endpointId, now = () => new Date(), onNotice }: StoreOptions): Promise<Store> {
     const database = await openDatabase(url, (error) => onNotice?.(error.message));
     const store = new Store(database, { endpointId, now });
@@ -63,22 +63,24 @@ export class Store {
     return store;
   }
 
-  /** RFC 3339 in UTC with milliseconds. */
+  /** The current time as RFC 3339 in UTC with milliseconds. */
   time(): string {
     return this.now().toISOString();
   }
 
   /**
-   * Reads; what belongs together in one moment is read in `transaction`. May do its work again after a lost connection.
+   * Runs a read. Reads that need one consistent snapshot belong in `transaction`. `work` may run again after a lost
+   * connection.
    */
   read<T>(work: (db: Db) => Promise<T>): Promise<T> {
     return this.#track('read', () => work(this.#reader));
   }
 
   /**
-   * All of it or nothing, and on the disk when it resolves. One at a time, also of several hosts on one database: what
-   * the work reads stays true until it is over, so it waits for nothing but the database. The work may be done again
-   * when the database gave it up, so it touches nothing but the database. Errors that it throws itself pass through.
+   * Runs a transaction: atomic, and durable when it resolves. Transactions run one at a time, also those of several hosts on
+   * one database, so what `work` reads stays valid until its end. `work` must therefore wait for nothing but the database,
+   * and it must have no effects outside the database, because it may run again after a retryable failure. Errors that it
+   * throws pass through.
    */
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     return this.#track('transaction', () =>
@@ -95,7 +97,7 @@ export class Store {
     );
   }
 
-  /** The next number under a name. Without holes: a transaction that comes to nothing took none. */
+  /** Returns the next number of a counter. There are no gaps: a transaction that is rolled back uses no number. */
   async next(tx: Tx, counter: 'task' | 'pending' | 'act' | 'signal' | 'session'): Promise<number> {
     const { value } = await tx
       .updateTable('counters')
@@ -106,7 +108,7 @@ export class Store {
     return value;
   }
 
-  /** Adds to the action journal. */
+  /** Adds an entry to the action journal. Returns its number. */
   async act(tx: Tx, act: NewAct): Promise<number> {
     const seq = await this.next(tx, 'act');
     const at = this.time();
@@ -117,16 +119,16 @@ export class Store {
     return seq;
   }
 
-  /** When what is under way is over; nothing new begins. */
+  /** Waits for running work, then closes the database. New work is rejected. */
   close(): Promise<void> {
     this.#closing ??= Promise.allSettled(this.#working).then(() => closeDatabase(this.#database));
     return this.#closing;
   }
 
   async #track<T>(what: 'read' | 'transaction', work: () => Promise<T>): Promise<T> {
-    // It would wait for itself for ever, or not see what the transaction wrote.
+    // It would deadlock, or not see what the transaction wrote.
     if (this.#transaction.getStore()?.open)
-      throw new Error(`store.${what} within store.transaction: use the transaction that is there`);
+      throw new Error(`store.${what} within store.transaction: use the open transaction`);
     if (this.#closing)
       throw new StoreError('storage_failed', 'the database is closed, because the host is stopping');
     const working = again(pauses, work);
@@ -138,7 +140,7 @@ export class Store {
     }
   }
 
-  /** Not left to Kysely, which waits for ever after a connection that could not be had. */
+  /** Serializes transactions. Kysely's own queue would block forever after a connection that could not be acquired. */
   async #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#lastTurn;
     const turn = Promise.withResolvers<void>();

@@ -1,18 +1,18 @@
 import type { Said, Work } from '../watch/index.ts';
 
-/** What was said, as the conventions write it: JSON texts, by the attribute that holds them. */
+/** Conversation content in the format of the GenAI semantic conventions: JSON texts by attribute name. */
 export type Content = Readonly<Record<string, string>>;
 
-/** Characters of an attribute: a trace is no archive, and spans wait in memory while the collector is away. */
+/** Limit of one attribute, in characters: spans are queued in memory while the collector is unavailable. */
 const longestContent = 16_384;
 /**
- * Of a longer text only its beginning is redacted, and the end of that is left out: a secret that was cut apart there
- * would not be known as one.
+ * Only the beginning of a longer text is redacted. This many characters at its end are then dropped, because a secret that
+ * was cut there would not be recognized.
  */
 const margin = 8_192;
-/** Some times as much, because a long answer in parts has something of each. */
+/** Limit of redacted text: several times the attribute limit, because a long answer may have several parts. */
 const mostCleaned = 4 * longestContent;
-/** Where something was left out. */
+/** Marks a shortened text. */
 const cut = '…';
 
 interface Part {
@@ -25,7 +25,7 @@ interface Message {
   readonly finish_reason?: string;
 }
 
-/** @param redact is given each text before anything is made of it */
+/** Builds the content attributes of a span. @param redact applied to each text first */
 export function contentOf({ kind, said = [], facts }: Work, redact: (text: string) => string): Content {
   if (said.length === 0) return {};
   const clean = cleaner(redact);
@@ -51,7 +51,7 @@ function toolContent(said: readonly Said[], clean: (text: string) => string): Co
   };
 }
 
-/** What is said in one piece is a message: thoughts, then words, then calls. */
+/** Order of the parts of one assistant message: reasoning, then text, then tool calls. */
 const order: Readonly<Record<Said['role'], number>> = {
   system: 0,
   user: 0,
@@ -61,7 +61,7 @@ const order: Readonly<Record<Said['role'], number>> = {
   tool_call: 3,
 };
 
-/** The latest of what was said, cleaned: of a long conversation the beginning would only be thrown away. */
+/** The latest entries, redacted. The beginning of a long conversation would not fit the attribute. */
 function latest(said: readonly Said[], clean: (text: string) => string): Said[] {
   const kept: Said[] = [];
   let length = 0;
@@ -94,13 +94,13 @@ const speakerOf = (role: Said['role']): Message['role'] =>
 
 function partOf(role: Said['role'], text: string, name: string): Part {
   if (role === 'reasoning') return { type: 'reasoning', content: text };
-  // As text: read as JSON, an escaped secret would come to light that nothing has redacted.
+  // Arguments stay text: parsing the JSON would unescape secrets after redaction.
   if (role === 'tool_call') return { type: 'tool_call', name, arguments: text };
   if (role === 'tool') return { type: 'tool_call_response', response: text };
   return { type: 'text', content: text };
 }
 
-/** Redacts, then shortens: never the other way round. */
+/** Creates a function that redacts a text and then shortens it, in this order. */
 function cleaner(redact: (text: string) => string): (text: string) => string {
   return (text) => {
     const within = text.length <= longestContent + margin;
@@ -111,7 +111,7 @@ function cleaner(redact: (text: string) => string): (text: string) => string {
   };
 }
 
-/** As much as fits, the latest first: whole messages, then the texts of the one that is too long, shortened. */
+/** Serializes the latest messages that fit. If not even the last one fits, its texts are shortened. */
 function fitted(messages: readonly Message[]): string {
   const kept: string[] = [];
   let left = longestContent;
@@ -128,7 +128,7 @@ function fitted(messages: readonly Message[]): string {
 }
 
 function shortened(message: Message, most: number): Message {
-  // Half of it, because what is escaped in JSON takes more room.
+  // Half of the limit, because JSON escapes take more characters.
   const each = Math.floor(most / 2 / message.parts.length);
   const short = (text: string) =>
     text.length <= each ? text : `${text.slice(0, each).toWellFormed()}${cut}`;

@@ -1,4 +1,4 @@
-/** Prometheus' text format, version 0.0.4. */
+/** A metric family of Prometheus' text format, version 0.0.4. */
 export interface Family {
   readonly name: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
@@ -7,7 +7,7 @@ export interface Family {
 }
 
 export interface Sample {
-  /** Behind the name of the family: `_bucket`, `_sum`, `_count`. */
+  /** Suffix of the family's name: `_bucket`, `_sum`, `_count`. */
   readonly suffix?: string;
   readonly labels?: Labels;
   readonly value: number | bigint;

@@ -5,7 +5,7 @@ interface Told {
   readonly help: string;
 }
 
-/** Something counted, by its labels. Their values are for the caller to keep few. */
+/** A Prometheus counter. The caller bounds the number of label values. */
 export class Counter {
   readonly #told: Told;
   readonly #counts = new Map<string, { readonly labels: Labels; value: bigint }>();
@@ -14,7 +14,7 @@ export class Counter {
     this.#told = told;
   }
 
-  /** What is no count is none: a figure of a provider may be anything. */
+  /** Adds to a count. Invalid numbers are ignored, because a provider may report anything. */
   add(labels: Labels, by: number | bigint = 1n): void {
     if (by < 0 || (typeof by === 'number' && !Number.isSafeInteger(by))) return;
     const key = keyOf(labels);
@@ -30,15 +30,15 @@ export class Counter {
 
 interface Distribution {
   readonly labels: Labels;
-  /** Of each bucket alone; one more than there are bounds. */
+  /** Count of each bucket (not cumulative); one more than there are bounds. */
   readonly counts: number[];
   sum: number;
 }
 
-/** Durations in seconds, by their labels and in buckets. */
+/** A Prometheus histogram of durations in seconds. */
 export class Histogram {
   readonly #told: Told;
-  /** The largest value of each bucket but the last, in order. */
+  /** Upper bounds of all buckets except the last, in ascending order. */
   readonly #bounds: readonly number[];
   readonly #distributions = new Map<string, Distribution>();
 
@@ -79,7 +79,7 @@ export class Histogram {
   }
 }
 
-/** Of their values, each behind its length, so that no two lists have the same; half the time of JSON. */
+/** A unique key of label values: each is prefixed with its length. Takes half the time of JSON. */
 function keyOf(labels: Labels): string {
   let key = '';
   for (const name in labels) {

@@ -6,38 +6,38 @@ import { perOutputTokenMs } from './pace.ts';
 import { ProcessMetrics } from './process-metrics.ts';
 import { providerName } from './providers.ts';
 
-/** In seconds. */
+/** Bucket boundaries in seconds. */
 const durations = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const firstTokens = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const perToken = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1];
 
-/** What Prometheus is told of the host's work. It lives in memory, whose size is bounded whatever callers and models name. */
+/** Prometheus metrics of the host. They are in memory; the number of label values is bounded. */
 export class Metrics implements Sink {
   readonly #completions = new Histogram(
-    { name: 'lathe_completion_duration_seconds', help: 'How long completions took.' },
+    { name: 'lathe_completion_duration_seconds', help: 'Duration of completions.' },
     durations,
   );
   readonly #firstTokens = new Histogram(
     {
       name: 'lathe_time_to_first_token_seconds',
-      help: 'From a request to the first piece of its answer, of completions that succeeded.',
+      help: 'Time to the first token of successful completions.',
     },
     firstTokens,
   );
   readonly #perToken = new Histogram(
     {
       name: 'lathe_time_per_output_token_seconds',
-      help: 'Of each token behind the first, of completions that succeeded.',
+      help: 'Time per output token after the first, of successful completions.',
     },
     perToken,
   );
   readonly #tokens = new Counter({
     name: 'lathe_completion_usage_tokens_total',
-    help: 'Tokens of completions; input has the cached ones in it.',
+    help: 'Tokens of completions; input includes cached tokens.',
   });
   readonly #turns = new Counter({ name: 'lathe_agent_turns_total', help: "Answers of agents' models." });
   readonly #turnDurations = new Histogram(
-    { name: 'lathe_agent_turn_duration_seconds', help: "How long answers of agents' models took." },
+    { name: 'lathe_agent_turn_duration_seconds', help: "Duration of answers of agents' models." },
     durations,
   );
   readonly #turnTokens = new Counter({
@@ -46,23 +46,23 @@ export class Metrics implements Sink {
   });
   readonly #calls = new Counter({
     name: 'lathe_tool_calls_total',
-    help: "Calls of tools by agents' models; _OTHER are tools that there are not, and those beyond 200.",
+    help: "Tool calls by agents' models; _OTHER stands for unknown tools and for those beyond the first 200.",
   });
   readonly #requests = new Counter({
     name: 'lathe_gateway_requests_total',
-    help: 'Requests at the gateway.',
+    help: 'Gateway requests.',
   });
   readonly #requestDurations = new Histogram(
-    { name: 'lathe_gateway_request_duration_seconds', help: 'How long requests at the gateway took.' },
+    { name: 'lathe_gateway_request_duration_seconds', help: 'Duration of gateway requests.' },
     durations,
   );
   readonly #requestTokens = new Counter({
     name: 'lathe_gateway_tokens_total',
-    help: 'Tokens of requests at the gateway; input has the cached ones in it.',
+    help: 'Tokens of gateway requests; input includes cached tokens.',
   });
   readonly #cost = new Counter({
     name: 'lathe_gateway_cost_nanousd_total',
-    help: 'What requests at the gateway cost, in billionths of a US dollar.',
+    help: 'Cost of gateway requests, in nanodollars (1e-9 USD).',
   });
   readonly #tools = new LabelNames();
   readonly #providers = new LabelNames();
@@ -72,7 +72,7 @@ export class Metrics implements Sink {
     (this.#counters[work.kind] as ((work: Work) => void) | undefined)?.(work);
   };
 
-  /** As they stand; tasks and runs are counted in the database. */
+  /** The current metrics. Tasks and runs are counted in the database instead. */
   families(): Family[] {
     const counted = [
       this.#completions,

@@ -1,19 +1,19 @@
-/** What callers and models chose, as it may stand in a trace or a metric: short, in one line, and of few kinds. */
+/** Names chosen by callers and models are shortened to one line, and limited in number, before they are exported. */
 const longestName = 128;
 
-// oxlint-disable-next-line no-control-regex -- they are what is looked for
+// oxlint-disable-next-line no-control-regex -- control characters are matched on purpose
 const breaks = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g;
 
-/** In one line of at most 128 characters. */
+/** Shortens a name to one line of at most 128 characters. */
 export function shortName(name: string): string {
   const line = (name.search(breaks) < 0 ? name : name.replaceAll(breaks, ' ')).toWellFormed();
   return line.length <= longestName ? line : `${line.slice(0, longestName - 1).toWellFormed()}…`;
 }
 
-/** What stands for a name once there are too many. */
+/** The label that replaces names beyond the limit. */
 export const otherName = '_OTHER';
 
-/** Names as labels: the first so many as they are, later ones as `_OTHER`, so that memory stays bounded. */
+/** Bounds the number of label values: the first names are kept, later ones become `_OTHER`. */
 export class LabelNames {
   readonly #known = new Set<string>();
   readonly #most: number;
@@ -22,7 +22,7 @@ export class LabelNames {
     this.#most = most;
   }
 
-  /** A name of something that is there: it did some work. */
+  /** The label of a name that is known to exist. */
   of(name: string): string {
     const label = shortName(name);
     if (this.#known.has(label)) return label;
@@ -31,7 +31,7 @@ export class LabelNames {
     return label;
   }
 
-  /** A name that anybody may have made up: it takes no room, and stands for itself only where it is known. */
+  /** The label of an unverified name, which a caller may have invented: `_OTHER` unless it is already known. */
   ofClaimed(name: string): string {
     const label = shortName(name);
     return this.#known.has(label) ? label : otherName;

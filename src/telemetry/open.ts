@@ -2,29 +2,29 @@ import type { RackId, Sink } from '../watch/index.ts';
 import { type Environment, readTelemetrySettings } from './settings.ts';
 
 export interface TelemetryOptions {
-  /** `--otlp-endpoint`. */
+  /** Value of `--otlp-endpoint`. */
   readonly endpoint?: string | undefined;
   readonly env: Environment;
   readonly version: string;
-  /** Of this host among others. */
+  /** Identifies this host among others. */
   readonly instanceId: string;
-  /** Whether what is said in a rack's work may leave the host, as things stand. Asked in the middle of the work. */
+  /** Whether content of a rack may be exported now. Called often, so it must be fast. */
   readonly contentAllowed: (rack: RackId) => boolean;
-  /** What must not leave it even then is taken out of a text. */
+  /** Redacts a text before it is exported. */
   readonly redact: (text: string, rack: RackId) => string;
-  /** What an operator should hear of. */
+  /** Called with messages for the operator. */
   readonly onNotice: (message: string) => void;
 }
 
 export interface Telemetry {
   readonly sink: Sink;
-  /** Sends what is left. Takes at most 2 s, whatever the collector does, and never rejects. */
+  /** Sends the remaining data. Takes at most 2 s and never rejects. */
   close(): Promise<void>;
 }
 
 /**
- * OpenTelemetry, where a collector is named: its SDK is loaded only then.
- * @throws UsageError where the environment says something that cannot be done
+ * Starts OpenTelemetry export if a collector is configured; otherwise its SDK is not loaded.
+ * @throws UsageError for invalid environment variables
  */
 export async function openTelemetry(options: TelemetryOptions): Promise<Telemetry | undefined> {
   const settings = readTelemetrySettings(options.endpoint, options.env);

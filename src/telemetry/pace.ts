@@ -1,6 +1,6 @@
 import type { Work } from '../watch/index.ts';
 
-/** Of each token behind the first; undefined where that cannot be told, as of several answers made side by side. */
+/** Time per output token after the first, in ms; undefined when unknown, as for several answers generated in parallel. */
 export function perOutputTokenMs({
   facts,
   totalMs,

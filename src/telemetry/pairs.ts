@@ -1,6 +1,6 @@
 /**
- * `KEY=VALUE,KEY=VALUE`, percent-encoded, as OpenTelemetry's variables write lists. Of a fault its place is told, not the
- * text, which may be a secret.
+ * Parses percent-encoded `KEY=VALUE,KEY=VALUE` lists of OpenTelemetry's variables. A fault names the position of an entry,
+ * not its text, which may be a secret.
  */
 export function readPairs(
   text: string,

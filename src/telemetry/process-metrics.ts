@@ -2,10 +2,10 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { cpuUsage, memoryUsage } from 'node:process';
 import type { Family } from './exposition.ts';
 
-/** How often the loop is looked at, in milliseconds. */
+/** Sampling interval of the event loop delay, in ms. */
 const resolution = 20;
 
-/** How the process is. */
+/** Metrics of the process: memory, CPU time and event loop lag. */
 export class ProcessMetrics {
   #lag: ReturnType<typeof monitorEventLoopDelay> | undefined;
 
@@ -19,12 +19,12 @@ export class ProcessMetrics {
       samples: [{ value }],
     });
     return [
-      gauge('process_resident_memory_bytes', 'Memory of the process.', rss),
-      gauge('lathe_heap_used_bytes', 'Memory of the JavaScript heap.', heapUsed),
-      gauge('lathe_external_memory_bytes', 'Memory of buffers and the like beside that heap.', external),
+      gauge('process_resident_memory_bytes', 'Resident memory of the process.', rss),
+      gauge('lathe_heap_used_bytes', 'Used memory of the JavaScript heap.', heapUsed),
+      gauge('lathe_external_memory_bytes', 'Memory of buffers and other objects outside the heap.', external),
       {
         name: 'process_cpu_seconds_total',
-        help: 'Time on processors.',
+        help: 'User and system CPU time.',
         type: 'counter',
         samples: [{ value: (user + system) / 1e6 }],
       },
@@ -32,11 +32,11 @@ export class ProcessMetrics {
     ];
   }
 
-  /** Measured from the first time that somebody asks: a timer that nobody reads would still wake the process. */
+  /** Starts to measure at the first scrape, because an unread timer would still wake the process. */
   #loop(): Family {
     const family = {
       name: 'lathe_event_loop_lag_seconds',
-      help: 'How late the event loop came to its timers since it was asked last.',
+      help: 'Event loop lag since the last scrape.',
       type: 'gauge',
     } as const;
     if (!this.#lag) {
@@ -47,7 +47,7 @@ export class ProcessMetrics {
     const lag = this.#lag;
     const samples = [50, 99, 100].map((percentile) => ({
       labels: { quantile: String(percentile / 100) },
-      // The timer's own wait is in it.
+      // The measured delay includes the sampling interval.
       value: Math.max(0, lag.percentile(percentile) / 1e9 - resolution / 1000),
     }));
     lag.reset();

@@ -1,11 +1,11 @@
 import { shortName } from './names.ts';
 
-/** The resident model: this host answers itself. */
+/** Provider name of the resident model. */
 export const ownProvider = 'lathe';
-/** The gateway that agents have their models from: who stands behind it is not known here. */
+/** Provider name of a remote gateway that serves agents' models; the actual provider is unknown. */
 export const gatewayProvider = 'lathe.gateway';
 
-/** Names that the GenAI conventions have for providers, by what a gateway's catalog usually calls them. */
+/** Provider names of the GenAI semantic conventions, by the usual ids of gateway catalogs. */
 const conventional: Readonly<Record<string, string>> = {
   azure: 'azure.ai.openai',
   bedrock: 'aws.bedrock',
@@ -18,10 +18,10 @@ const conventional: Readonly<Record<string, string>> = {
   xai: 'x_ai',
 };
 
-/** @param id as in the gateway's catalog, or `kind:slug` of a caller's own endpoint; undefined where none was chosen */
+/** @param id a provider id of the catalog, or `kind:slug` of a registered endpoint; undefined when none was chosen */
 export function providerName(id: string | undefined): string {
   if (id === undefined) return gatewayProvider;
-  // A slug is the caller's own word for it.
+  // The slug is a private name, so only the kind is exported.
   const kind = id.split(':')[0] ?? id;
   return Object.hasOwn(conventional, kind) ? (conventional[kind] ?? kind) : shortName(kind);
 }

@@ -4,10 +4,10 @@ import { readPairs } from './pairs.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where a signal goes. */
+/** Where a signal is exported to. */
 export interface Destination {
   readonly url: string;
-  /** Often with a key: never shown. */
+  /** May hold an API key; never shown. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -21,11 +21,11 @@ export const samplers = [
 ] as const;
 
 export interface TelemetrySettings {
-  /** At least one of them. */
+  /** At least one of `traces` and `metrics` is set. */
   readonly traces?: Destination;
   readonly metrics?: Destination;
   readonly sampler: (typeof samplers)[number];
-  /** Of `traceidratio`: 0 to 1. */
+  /** Sampling ratio of `traceidratio`, 0 to 1. */
   readonly ratio: number;
   readonly resource: Readonly<Record<string, string>>;
   readonly traceDelayMs: number;
@@ -38,9 +38,9 @@ const signals = [
 ] as const;
 
 /**
- * What OpenTelemetry's standard environment variables ask for; undefined where no collector is named, or all is disabled.
- * @param endpoint the option of the host, in place of `OTEL_EXPORTER_OTLP_ENDPOINT`
- * @throws UsageError with every fault, without the values, which may be secrets
+ * Reads OpenTelemetry's standard environment variables; undefined when no collector is named or telemetry is disabled.
+ * @param endpoint the host's option, which replaces `OTEL_EXPORTER_OTLP_ENDPOINT`
+ * @throws UsageError with every fault, without the values, because they may be secrets
  */
 export function readTelemetrySettings(
   endpoint: string | undefined,
@@ -74,7 +74,7 @@ class Reader {
     this.#env = env;
   }
 
-  /** An empty variable counts as none, as the standard has it. */
+  /** An empty variable counts as unset, as the OpenTelemetry specification requires. */
   text(name: string): string | undefined {
     const value = this.#env[name]?.trim();
     return value === '' ? undefined : value;
@@ -133,7 +133,7 @@ class Reader {
     return undefined;
   }
 
-  /** Whoever takes Protobuf over HTTP takes JSON, too; gRPC is another port. */
+  /** Rejects gRPC. A collector that accepts Protobuf over HTTP accepts JSON too; gRPC uses another port. */
   #protocol(signal: 'TRACES' | 'METRICS'): void {
     const own = `OTEL_EXPORTER_OTLP_${signal}_PROTOCOL`;
     const name = this.text(own) === undefined ? 'OTEL_EXPORTER_OTLP_PROTOCOL' : own;
@@ -158,13 +158,13 @@ class Reader {
     return pairs;
   }
 
-  /** Both signals read some variables. */
+  /** Adds a fault once: both signals read some of the variables. */
   #fault(text: string): void {
     if (!this.faults.includes(text)) this.faults.push(text);
   }
 }
 
-/** The path of a signal below that of the collector. */
+/** Appends the path of a signal to the collector URL. */
 function below(endpoint: string | undefined, path: string): string | undefined {
   if (endpoint === undefined) return undefined;
   const url = new URL(endpoint);

@@ -7,7 +7,7 @@ type Value = string | number | boolean | string[];
 export type Attributes = Record<string, Value>;
 type Sparse = Readonly<Record<string, Value | undefined>>;
 
-/** What a span says of some work: names and figures, never what was said in it. */
+/** The name and attributes of a span: names and figures, never conversation content. */
 export interface SpanFacts {
   readonly name: string;
   readonly attributes: Attributes;
@@ -16,15 +16,15 @@ export interface SpanFacts {
 type Described = Readonly<{ name: string; attributes: Sparse }>;
 type Describers = { readonly [K in WorkKind]: (work: Work<K>) => Described };
 
-/** Requests are served; a model of this process is nobody's server. */
+/** The span kind: requests are `server`; calls of the resident model, in the same process, are `internal`. */
 export function spanKind({ kind, facts }: Work): 'server' | 'client' | 'internal' {
   if (kind === 'completion' || kind === 'gateway') return 'server';
   return kind === 'turn' && (facts as FactsOf['turn']).engine === 'gateway' ? 'client' : 'internal';
 }
 
 /**
- * Of work that ended: as the semantic conventions for generative AI name and place things; what they have no word for
- * begins with `lathe.`
+ * Builds the span of finished work. Names follow the OpenTelemetry semantic conventions for generative AI; attributes
+ * that they do not define begin with `lathe.`
  */
 export function spanFacts(work: Work): SpanFacts {
   const { name, attributes } = (describers[work.kind] as (work: Work) => Described)(work);

@@ -180,7 +180,7 @@ describe.skipIf(postgresPrograms() === undefined)('hosts on their own PostgreSQL
       const [taskLines, runLines] = await Promise.all([whole('tasks', slowTask), whole('runs', slowRun)]);
       // It may have been short enough to be waited out; else they say why they ended.
       const reason =
-        /could not record what was done, because the (?:connection to the )?PostgreSQL database|cannot be reached|terminating connection|was lost while it was saving/;
+        /could not record what was done, because the (?:connection to the )?PostgreSQL database|cannot be reached|terminating connection|was lost while the changes were being saved/;
       const [taskEnd, runEnd] = [taskLines.at(-1), runLines.at(-1)];
       if (taskEnd?.type !== 'answer')
         expect(taskEnd).toMatchObject({ type: 'aborted', message: expect.stringMatching(reason) });

@@ -26,7 +26,7 @@ function expectRefused({ status, json }: Answer, code: string, asked: number): v
   expect(gateway.provider.requests.length).toBe(asked);
 }
 
-describe('what would cost more than was reckoned', () => {
+describe('requests that could cost more than their bound', () => {
   test.each([
     ['models', ['other']],
     ['route', 'fallback'],
@@ -68,7 +68,7 @@ describe('what would cost more than was reckoned', () => {
     { best_of: 1 },
     { tools: [{ type: 'function', function: { name: 'f' } }] },
     { tools: [{ type: 'custom', custom: { name: 'f' } }] },
-  ])('what asks for nothing passes: %j', async (more) => {
+  ])('members that disable a feature pass: %j', async (more) => {
     expect((await post('/v1/chat/completions', { ...chat, ...more })).status).toBe(200);
     expect(gateway.asked().body).toMatchObject(more);
   });
@@ -108,7 +108,7 @@ describe('what would cost more than was reckoned', () => {
     );
   });
 
-  test.each(['priority', 'flex', 'scale'])('the tier %s is not asked for', async (service_tier) => {
+  test.each(['priority', 'flex', 'scale'])('the service tier %s is not passed on', async (service_tier) => {
     for (const [path, body] of [
       ['/v1/chat/completions', chat],
       ['/v1/responses', responses],
@@ -127,7 +127,7 @@ describe('what would cost more than was reckoned', () => {
     },
   );
 
-  test('of members that stand twice only those that were judged are sent', async () => {
+  test('of duplicate members, only the validated ones are sent', async () => {
     const twice = `{"model":"spare","max_tokens":8000,"n":9,"messages":[],"m\\u006fdel":"full","max_token\\u0073":5,"n":1,"messages":${JSON.stringify(messages)}}`;
     expect((await post('/v1/chat/completions', twice)).status).toBe(200);
     const { text, body } = gateway.asked();
@@ -136,16 +136,16 @@ describe('what would cost more than was reckoned', () => {
       expect(text.match(name)).toHaveLength(1);
   });
 
-  test('of two limits the one that was judged is sent', async () => {
+  test('of two limits, the validated one is sent', async () => {
     await post('/v1/chat/completions', { ...chat, max_tokens: 7000, max_completion_tokens: 7 });
     expect(gateway.asked().body).toEqual({ model: 'up-full', messages, max_completion_tokens: 7 });
   });
 });
 
-describe('what a provider counts', () => {
+describe('usage that a provider reports', () => {
   const counts = [1e308, -1e308, 1e15, 2 ** 53, 0.5, -1, null, 'x', [], {}, true];
 
-  test('never harms the books, and never costs more than was held', async () => {
+  test('never corrupts the ledger, and is never charged above the hold', async () => {
     const { secret, accountId } = await gateway.customer({ credit: 10n ** 9n });
     let spent = 0n;
     for (const count of counts)
@@ -192,10 +192,10 @@ describe('what a provider counts', () => {
   );
 });
 
-describe('what a provider sends', () => {
+describe('answers of a provider', () => {
   const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
 
-  test.each([false, true])('too deep an answer is not parsed, streamed: %s', async (stream) => {
+  test.each([false, true])('that are nested too deeply are not parsed, streamed: %s', async (stream) => {
     const body = `${stream ? 'data: ' : ''}{"choices":${deep}}${stream ? '\n\n' : ''}`;
     gateway.replies({ raw: { body } });
     const { status, json } = await post('/v1/chat/completions', { ...chat, stream });
@@ -204,7 +204,7 @@ describe('what a provider sends', () => {
     expect(json.error.message).toMatch(/levels/);
   });
 
-  test('more calls than fit on a stack pass one by one', async () => {
+  test('with very many tool calls are passed on one by one', async () => {
     const calls = Array.from({ length: 130_000 }, (_, index) => ({
       index,
       id: `c${index}`,
@@ -224,7 +224,7 @@ describe('what a provider sends', () => {
   });
 });
 
-describe('a stream that its caller holds up until the provider gives up', () => {
+describe('a stream whose caller pauses until the provider disconnects', () => {
   const readerMs = 3000;
   const chunk = (content: string) =>
     `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content } }] })}\n\n`;
@@ -257,7 +257,7 @@ describe('a stream that its caller holds up until the provider gives up', () => 
     }
   }
 
-  test('costs what was taken; one that the provider broke off by itself costs nothing', async () => {
+  test('is charged for what was read; one that the provider broke off by itself is free', async () => {
     expect(await taken(few, 0)).toEqual({ ended: 'released', charged: 0n });
     const { ended, charged } = await taken(many, 26);
     expect(ended).toBe('settled');
@@ -291,7 +291,7 @@ describe('bodies', () => {
     ['/v1/chat/completions', { ...chat, model: 'gemini' }, 'messages'],
     ['/v1/chat/completions', { ...chat, model: 'claude' }, 'messages'],
     ['/v1/responses', { ...responses, model: 'claude' }, 'input'],
-  ])('as many parts as may be are no fault of the gateway: %s %#', async (path, body, member) => {
+  ])('the maximum number of parts causes no internal error: %s %#', async (path, body, member) => {
     const type = member === 'input' ? 'input_text' : 'text';
     const parts = Array.from({ length: 130_000 }, () => ({ type, text: '' }));
     for (const said of [
@@ -304,7 +304,7 @@ describe('bodies', () => {
     }
   });
 
-  test('a depth that is usual passes, brackets in texts do not count', async () => {
+  test('a usual nesting depth passes, and brackets in texts do not count', async () => {
     const nested = JSON.parse(`{"a":${deep(150)}}`) as object;
     const tools = [{ type: 'function', function: { name: 'f', parameters: nested } }];
     const content = `${'['.repeat(5000)}\\"${'{,'.repeat(500_000)}`;
@@ -316,7 +316,7 @@ describe('bodies', () => {
     expect(answer.status).toBe(200);
   });
 
-  test('one key has only so much on the way at a time', async () => {
+  test('the memory of one key for unfinished bodies is limited', async () => {
     const { port } = new URL(gateway.url);
     const { secret } = await gateway.customer({ credit: 0n });
     const half = 'x'.repeat(4_000_000);
@@ -340,7 +340,7 @@ describe('bodies', () => {
   });
 });
 
-describe('requests that are not quite HTTP', () => {
+describe('malformed HTTP requests', () => {
   const raw = (text: string): Promise<string> =>
     new Promise((resolve, reject) => {
       const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1');
@@ -369,13 +369,13 @@ describe('requests that are not quite HTTP', () => {
       headed('transfer-encoding: chunked') + `ffffffffffffffffff\r\n${smuggled}`,
     ],
     ['an unknown version', `GET /v1/catalog HTTP/9.9\r\nhost: x\r\n\r\n${smuggled}`],
-  ])('%s: refused, and nothing behind it is answered', async (_, text) => {
+  ])('%s: rejected, and nothing after it is answered', async (_, text) => {
     const said = await raw(text);
     expect(said.match(/HTTP\/1\.1 \d/g)?.length ?? 0).toBeLessThanOrEqual(1);
     expect(said).not.toMatch(/HTTP\/1\.1 2/);
   });
 
-  test('pipelined requests are answered in their order, each with a receipt of its own', async () => {
+  test('pipelined requests are answered in order, each with its own receipt', async () => {
     const one = 'GET /v1/catalog HTTP/1.1\r\nhost: x\r\n\r\n';
     const last = 'GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n';
     const said = await raw(one.repeat(20) + last);
@@ -386,7 +386,7 @@ describe('requests that are not quite HTTP', () => {
     expect(new Set(said.match(/^x-svc-request-id: .+/gm)).size).toBe(21);
   });
 
-  test('names of models go into headers without harm', async () => {
+  test('any model name is safe in headers', async () => {
     for (const model of [
       'a\r\nset-cookie: a=b',
       'a\u0000b',
@@ -404,7 +404,7 @@ describe('requests that are not quite HTTP', () => {
   });
 });
 
-describe('bodies that nobody meant', () => {
+describe('random bodies', () => {
   const usual = [
     [
       '/v1/chat/completions',
@@ -490,7 +490,7 @@ describe('bodies that nobody meant', () => {
     ['/v1/keys/azure', { api_key: 'sk-own-abcdefghij', base_url: 'http://169.254.169.254' }],
   ] as const;
 
-  test.each(usual)('on %s (%#): refused or answered, never a fault of ours', async (path, body) => {
+  test.each(usual)('on %s (%#): rejected or answered, never an internal error', async (path, body) => {
     await fc.assert(
       fc.asyncProperty(mutated(body), async (wrong) => {
         const method = path.startsWith('/v1/keys') ? 'PUT' : 'POST';

@@ -84,7 +84,7 @@ describe.each(['openai 7', 'openai 6'] as const)('what %s throws', (version: Ope
   const client = () => clients.openai[version];
   const { APIError, AuthenticationError, NotFoundError, BadRequestError } = openAiOf[version];
 
-  it('for a key that is none', async () => {
+  it('for an invalid key', async () => {
     const stranger = clientsOf(world.url, { ...customer, secret: 'lathe_gateway_nobody' }).openai[version];
     for (const work of [
       () => stranger.chat.completions.create({ model: 'chat', messages }),
@@ -97,13 +97,13 @@ describe.each(['openai 7', 'openai 6'] as const)('what %s throws', (version: Ope
     }
   });
 
-  it('for a model that is none', async () => {
+  it('for an unknown model', async () => {
     const error = await thrownBy(client().chat.completions.create({ model: 'nobody', messages }));
     expect(error).toBeInstanceOf(NotFoundError);
     expect(error).toMatchObject({ status: 404, code: 'model_not_found', param: 'model' });
   });
 
-  it.each(['chat', 'claude', 'gemini', 'responses'])('for a request that is none, of %s', async (model) => {
+  it.each(['chat', 'claude', 'gemini', 'responses'])('for an invalid request, of %s', async (model) => {
     const error = await thrownBy(
       client().chat.completions.create({ model, messages: 'Hi.' as never, max_tokens: -1 }),
     );
@@ -154,7 +154,7 @@ describe.each(['openai 7', 'openai 6'] as const)('what %s throws', (version: Ope
     },
   );
 
-  it('for a fault within a stream, where a helper adds up', async () => {
+  it('for an error within a stream, with an accumulating helper', async () => {
     world.provider.script([{ say: { text: 'One two three.', piece: 4 }, cutAfter: 4 }]);
     for (const work of [
       () => client().chat.completions.stream({ model: 'claude', messages }).finalChatCompletion(),

@@ -96,7 +96,7 @@ describe('model', () => {
     }
   });
 
-  it('is never swapped for another one, also when its provider fails', async () => {
+  it('is never replaced by another one, even when its provider fails', async () => {
     served.replies({ status: 500 });
     const before = served.provider.requests.length;
     const answer = await on('chat', 'plain');
@@ -153,7 +153,7 @@ describe('max_tokens', () => {
     expect(sent[model]?.(served.asked().body)).toBe(4096);
   });
 
-  it('absent, of a model that gives less: all that it gives', async () => {
+  it("absent, for a model with a lower limit: the model's limit", async () => {
     await on('chat', 'brief');
     expect(served.asked().body.max_tokens).toBe(300);
   });
@@ -167,7 +167,7 @@ describe('max_tokens', () => {
       });
   });
 
-  it('above what the model gives is refused, naming both', async () => {
+  it("above the model's limit is refused, naming both", async () => {
     for (const wire of ['chat', 'messages'] as const)
       expect(errorOf(await on(wire, 'claude', { max_tokens: 8001 }))).toMatchObject({
         status: 400,
@@ -181,7 +181,7 @@ describe('max_tokens', () => {
   });
 });
 
-describe('a prompt that surely exceeds the window', () => {
+describe('a prompt that certainly exceeds the window', () => {
   const words = (count: number) => Array.from({ length: count }, () => 'word').join(' ');
   const refusal = (param: string) => ({
     status: 400,
@@ -212,7 +212,7 @@ describe('a prompt that surely exceeds the window', () => {
     expect(served.provider.requests.length).toBe(before);
   });
 
-  it('is asked for where it may fit: the provider counts', async () => {
+  it('that may fit is sent to the provider, which counts', async () => {
     served.replies({ say: { text: 'x' } });
     const thoughts = { role: 'assistant', content: 'x', reasoning: long };
     const cases: [Wire, string, object][] = [
@@ -228,7 +228,7 @@ describe('a prompt that surely exceeds the window', () => {
     for (const [wire, model, more] of cases) expect((await on(wire, model, more)).status).toBe(200);
   });
 
-  it('that a provider refuses is 422, in the words of its count', async () => {
+  it('that a provider refuses is 422, with its token counts', async () => {
     const message = "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.";
     served.replies({ status: 400, message });
     for (const [wire, model] of everyRoute)
@@ -283,7 +283,7 @@ describe('tools', () => {
     }
   });
 
-  it('and whatever else the provider cannot be told is 400, naming the member', async () => {
+  it('and other members that the provider cannot express are 400, naming the member', async () => {
     for (const [model, more, param] of [
       ['claude', { n: 2 }, 'n'],
       ['gemini', { n: 2 }, 'n'],
@@ -336,7 +336,7 @@ describe('reasoning', () => {
     ],
   ];
 
-  it.each(mapped)('%s is told of every effort what it knows', async (model, told, expected) => {
+  it.each(mapped)('%s gets every effort as a level that it supports', async (model, told, expected) => {
     served.replies({ say: { text: 'x' } });
     const limit = { max_tokens: 4096 };
     const heard: Record<string, unknown[]> = { named: [], object: [], responses: [], alias: [] };
@@ -358,7 +358,7 @@ describe('reasoning', () => {
     ['gemini', (body: Loose) => body.generationConfig.thinkingConfig.thinkingBudget, 1500],
     ['full', (body: Loose) => body.reasoning_effort, 'medium'],
     ['thinker', (body: Loose) => body.reasoning.effort, 'medium'],
-  ])('%s is told of max_tokens', async (model, told, expected) => {
+  ])('%s gets max_tokens', async (model, told, expected) => {
     served.replies({ say: { text: 'x' } });
     await on('chat', model, { max_tokens: 3000, reasoning: { max_tokens: 1500 } });
     expect(told(served.asked().body)).toEqual(expected);
@@ -374,7 +374,7 @@ describe('reasoning', () => {
     });
   });
 
-  it('that nobody knows is 400', async () => {
+  it('that is unknown is 400', async () => {
     for (const more of [
       { reasoning_effort: 'enormous' },
       { reasoning: { effort: 'enormous' } },
@@ -405,7 +405,7 @@ describe('reasoning', () => {
     },
   );
 
-  it('may also be in reasoning_content, as some models have it', async () => {
+  it('is also in reasoning_content for some models', async () => {
     served.replies({
       raw: {
         body: JSON.stringify({
@@ -590,7 +590,7 @@ describe('streams', () => {
     });
   });
 
-  it('of a provider that sends all at once have the same shape', async () => {
+  it('of a provider that sends everything at once have the same shape', async () => {
     served.replies({ say: { text: 'All of it.', piece: Number.POSITIVE_INFINITY } });
     for (const [wire, model] of pairs)
       expect((await on(wire, model, { stream: true })).events.map(({ data }) => textIn(data)).join('')).toBe(

@@ -43,7 +43,7 @@ const storeResource = () =>
     .put(accountId, 'azure', { api_key: ownKey, base_url: 'https://mine.resources.invalid' });
 
 describe('a stored credential', () => {
-  it('is verified, listed without its secret, and gone when it is removed', async () => {
+  it('is verified, listed without its secret, and can be removed', async () => {
     expect(await list()).toEqual([]);
     const before = served.provider.lookups.length;
     const stored = await put('theirs', { api_key: ownKey });
@@ -138,12 +138,12 @@ describe('a stored credential', () => {
     expect(await list()).toEqual([]);
   });
 
-  it('with several faults hears of all of them', async () => {
+  it('with several faults gets all of them', async () => {
     const { violations } = errorOf(await put('azure', { api_key: '', base_url: 'ftp://x' }));
     expect((violations as { path: string }[]).map(({ path }) => path)).toEqual(['api_key', 'base_url']);
   });
 
-  it('of a provider that takes none is 404', async () => {
+  it('of a provider that accepts none is 404', async () => {
     for (const provider of ['ant', 'nobody', 'vllm:lab'])
       expect(errorOf(await put(provider, { api_key: ownKey }))).toMatchObject({
         status: 404,
@@ -154,7 +154,7 @@ describe('a stored credential', () => {
 });
 
 describe("the caller's own credential", () => {
-  it('brings models into the catalog, and serves them for nothing', async () => {
+  it('adds models to the catalog, and serves them free of charge', async () => {
     expect(await ids()).not.toContain('theirs-only');
     expect(errorOf(await chat('theirs-only'))).toMatchObject({
       status: 404,
@@ -172,7 +172,7 @@ describe("the caller's own credential", () => {
     expect((await ask('/v1/balance')).json.remaining_nanodollars).toBe(0);
   });
 
-  it("is used before the house's, which is not tried after it", async () => {
+  it("is used in place of the operator's, which is not tried after it", async () => {
     const rich = await served.customer();
     key = rich.secret;
     const house = await chat('plain');
@@ -204,7 +204,7 @@ describe("the caller's own credential", () => {
     expect(endpoint(await chat('plain'))).toBe('credits');
   });
 
-  it('frees an idempotency key when it is rejected: a new credential mends that', async () => {
+  it('frees an idempotency key when it is rejected, so that a new credential can be tried', async () => {
     await put('theirs', { api_key: ownKey });
     const headers = { 'idempotency-key': crypto.randomUUID() };
     served.replies({ status: 401 });
@@ -216,7 +216,7 @@ describe("the caller's own credential", () => {
 });
 
 describe('the cloud resource provider', () => {
-  it('that cannot be asked stores nothing', async () => {
+  it('that cannot be reached stores nothing', async () => {
     const answer = await put('azure', { api_key: ownKey, base_url: 'https://mine.resources.invalid' });
     expect(errorOf(answer)).toMatchObject({ status: 422, type: 'upstream_error' });
     expect(await list()).toEqual([]);
@@ -234,7 +234,7 @@ describe('the cloud resource provider', () => {
     ]);
   });
 
-  it('has deployments by their names, which no list shows', async () => {
+  it('has deployments by name, which no list shows', async () => {
     await storeResource();
     for (const model of ['my-deployment', 'azure/my-deployment', 'azure/plain']) {
       const answer = await chat(model);
@@ -269,7 +269,7 @@ describe('a registered endpoint', () => {
   const register = (baseUrl: string) =>
     served.credentials([]).register(accountId, 'vllm:lab', { apiKey: ownKey, baseUrl });
 
-  it('serves its models to its account, for nothing', async () => {
+  it('serves its models to its account, free of charge', async () => {
     await register(`${served.provider.url}/v1`);
     for (const stream of [false, true]) {
       const answer = await chat('vllm:lab/some/model', { stream });
@@ -286,7 +286,7 @@ describe('a registered endpoint', () => {
     expect((await chat('vllm:lab/some/model')).status).toBe(404);
   });
 
-  it('is on plain http at loopback and private addresses only', async () => {
+  it('may use plain http at loopback and private addresses only', async () => {
     for (const url of ['http://8.8.8.8/v1', 'http://[2001:4860:4860::8888]/v1'])
       await expect(register(url)).rejects.toMatchObject({ status: 400, param: 'base_url' });
     for (const url of [

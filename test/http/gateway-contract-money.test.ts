@@ -55,7 +55,7 @@ const cost = (answer: Answer) => answer.headers.get('x-svc-cost-nanousd');
 const usual = String(10n * prices.in + 5n * prices.out);
 
 describe('402', () => {
-  /** Refuses, asks nobody, and charges nothing. */
+  /** Expects a refusal without an upstream request or a charge. */
   async function expectRefused(route: Route, more: More, error: object) {
     const before = served.provider.requests.length;
     const balance = await left(more.key);
@@ -85,7 +85,7 @@ describe('402', () => {
     const refusal = { type: 'cost_ceiling_exceeded', code: null };
     const headers = (ceiling: bigint) => ({ 'x-svc-max-cost-nanousd': String(ceiling) });
     const answer = await expectRefused(route, { stream, headers: headers(0n) }, refusal);
-    // What it says is the bound, to the nanodollar.
+    // The message has the exact bound, to the nanodollar.
     const bound = BigInt(/cost (\d+)/.exec(answer.json.error.message)?.[1] ?? 0);
     await expectRefused(route, { stream, headers: headers(bound - 1n) }, refusal);
     expect((await ask(route, { stream, headers: headers(bound) })).status).toBe(200);
@@ -132,7 +132,7 @@ describe('402', () => {
 describe('429', () => {
   const refusal = { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded' };
 
-  it('too many at a time', async () => {
+  it('too many concurrent requests', async () => {
     const gate = Promise.withResolvers<void>();
     served.replies({ say: { text: 'Hello.' }, hold: (frame) => (frame === 2 ? gate.promise : undefined) });
     const open = await Promise.all(
@@ -151,7 +151,7 @@ describe('429', () => {
     expect((await ask('chat')).status).toBe(200);
   });
 
-  it('too many a minute', async () => {
+  it('too many requests a minute', async () => {
     let answer: Answer;
     let served200 = 0;
     do {
@@ -198,7 +198,7 @@ describe('failures of a provider', () => {
     expect(await left()).toBe(10 ** 12);
   });
 
-  it('that begins a stream is an answer like any other', async () => {
+  it('at the beginning of a stream is a normal error answer', async () => {
     const body = 'data: {"error":{"message":"We are overloaded.","type":"server_error","code":null}}\n\n';
     served.replies({ raw: { contentType: 'text/event-stream', body } });
     const answer = await ask('chat', { stream: true });
@@ -278,7 +278,7 @@ describe('idempotency-key', () => {
     expect(served.provider.requests.length).toBe(before);
   });
 
-  it.each([false, true])('is in progress until the first answer is whole; stream %s', async (stream) => {
+  it.each([false, true])('is in progress until the first answer is complete; stream %s', async (stream) => {
     const gate = Promise.withResolvers<void>();
     const reached = Promise.withResolvers<void>();
     served.provider.script(async () => {
@@ -317,7 +317,7 @@ describe('idempotency-key', () => {
     expect((await ask('chat', more)).text).toBe(whole.text);
   });
 
-  it('is not used up by what is refused before a provider is asked', async () => {
+  it('is not consumed by a request that is refused before the upstream request', async () => {
     const mine = headers();
     const body = { model: 'nothing' };
     expect((await ask('chat', { headers: mine, body })).status).toBe(404);
@@ -348,7 +348,7 @@ describe('fallbacks', () => {
   const names = ({ headers }: Answer) =>
     ['requested-model', 'effective-model', 'receipt-reason'].map((name) => headers.get(`x-svc-${name}`));
 
-  it.each([false, true])('serve where the model fails, at their own price; stream %s', async (stream) => {
+  it.each([false, true])('serve when the model fails, at their own price; stream %s', async (stream) => {
     failing('plain', 'claude');
     const answer = await ask('chat', { stream, headers: { [header]: 'claude, spare ,full' } });
     expect(answer.status).toBe(200);
@@ -371,14 +371,14 @@ describe('fallbacks', () => {
     ]);
   });
 
-  it('do not serve where the model does', async () => {
+  it('do not serve when the model does', async () => {
     failing();
     const answer = await ask('chat', { headers: { [header]: 'spare' } });
     expect(names(answer)).toEqual(['plain', 'plain', 'as_requested']);
     expect(cost(answer)).toBe(usual);
   });
 
-  it('do not serve what the provider refuses for good', async () => {
+  it('do not serve requests that the provider refuses permanently', async () => {
     const before = served.provider.requests.length;
     served.replies({ status: 400, message: 'That is no temperature.' });
     const answer = await ask('chat', { headers: { [header]: 'spare' } });
@@ -386,7 +386,7 @@ describe('fallbacks', () => {
     expect(served.provider.requests.length).toBe(before + 1);
   });
 
-  it('that cannot do what is asked are passed by; when all fail, the last failure is told', async () => {
+  it('that cannot serve the request are skipped; when all fail, the last failure is returned', async () => {
     failing('full', 'spare');
     const before = served.provider.requests.length;
     const tools = [
@@ -416,7 +416,7 @@ describe('fallbacks', () => {
     expect((await ask('chat', { key: scoped, headers: { [header]: 'spare' } })).status).toBe(400);
   });
 
-  it('that the ceiling or the balance do not allow are left out', async () => {
+  it('above the ceiling or the balance are left out', async () => {
     failing('plain');
     const bound = /cost (\d+)/.exec(
       (await ask('chat', { headers: { 'x-svc-max-cost-nanousd': '0' } })).json.error.message,
@@ -428,7 +428,7 @@ describe('fallbacks', () => {
   });
 });
 
-it('the books agree with the receipts', async () => {
+it('the ledger agrees with the receipts', async () => {
   expect(await served.books.ledger.audit()).toMatchObject({ ok: true, openHolds: 0 });
   expect(accountId).toMatch(/^a_/);
 });

@@ -93,7 +93,7 @@ describe('routes', () => {
     expect(documented.filter((path) => path !== '/openapi.json').sort()).toEqual(here.sort());
   });
 
-  it('are described on a page for people, which loads nothing', async () => {
+  it('are described on a page that loads nothing', async () => {
     const { text, headers } = await ask('/docs', { key: null });
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
     expect(headers.get('content-security-policy')).toContain("default-src 'none'");
@@ -131,7 +131,7 @@ describe('authentication', () => {
         expect((await ask(path, { ...asking, key: null, headers: { [header]: value } })).status).toBe(200);
   });
 
-  it('answers every failure on every route the same, byte by byte', async () => {
+  it('answers every failure on every route with the same bytes', async () => {
     const revoked = await served.customer();
     await served.books.ledger.revokeKey(revoked.keyId);
     const expired = await served.customer({}, { expiresAt: '2026-01-01T00:00:00.000Z' });
@@ -163,7 +163,7 @@ describe('authentication', () => {
     expect(error).toMatchObject({ type: 'invalid_request_error', code: 'invalid_api_key', param: null });
   });
 
-  it('says nothing else of a key that was revoked a moment ago, while it is still remembered', async () => {
+  it('gives the same answer for a key that was just revoked and is still cached', async () => {
     const { secret, keyId } = await served.customer();
     const asking = { key: secret, body: posts['/v1/messages'] ?? {} };
     expect((await ask('/v1/messages', asking)).status).toBe(200);
@@ -207,7 +207,7 @@ describe('authentication', () => {
     }
   });
 
-  it('comes before anything that the body says', async () => {
+  it('is checked before the body', async () => {
     for (const body of ['{', '', 'x'.repeat(30_000)])
       expect((await ask('/v1/chat/completions', { key: null, body })).status).toBe(401);
     const headers = { 'content-type': 'text/plain' };
@@ -275,7 +275,7 @@ describe('the catalog', () => {
     expectError(refused, 404, { code: 'model_not_found', param: 'model' });
   });
 
-  it('shows one model, whatever its id has in it', async () => {
+  it('shows one model, whatever characters its id has', async () => {
     for (const id of ['plain', 'a/b:c']) {
       const { status, json, headers } = await ask(`/v1/models/${id}`);
       expect([status, json.id]).toEqual([200, id]);
@@ -290,7 +290,7 @@ describe('the catalog', () => {
 });
 
 describe('the balance', () => {
-  it('is integers that say what is left of what', async () => {
+  it('consists of integers for the allowance and the credits', async () => {
     const { secret } = await served.customer({ credit: 7_000_000_000n, included: 500_000_000n });
     expect((await ask('/v1/balance', { key: secret })).json).toEqual({
       remaining_nanodollars: 7_500_000_000,
@@ -314,7 +314,7 @@ describe('the balance', () => {
   });
 });
 
-describe('bodies that are refused', () => {
+describe('invalid bodies', () => {
   const bad: [string, number, string, object | string, Record<string, string>][] = [
     ['no JSON', 400, 'invalid_json', '{"model": ', {}],
     ['nothing', 400, 'invalid_json', '', {}],
@@ -337,7 +337,7 @@ describe('bodies that are refused', () => {
     }
   });
 
-  it('too large without saying so: 413', async () => {
+  it('too large without a content-length: 413', async () => {
     const response = await fetch(`${served.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-api-key': (await served.customer()).secret },
@@ -355,7 +355,7 @@ describe('bodies that are refused', () => {
       expectError(await ask(path, { body }), 400, { type: 'invalid_request_error' });
   });
 
-  it('what no HTTP parser reads gets the envelope and a receipt too', async () => {
+  it('malformed HTTP gets the error envelope and a receipt too', async () => {
     const { hostname, port } = new URL(served.url);
     const raw = async (bytes: string) => {
       const socket = connect(Number(port), hostname);

@@ -27,7 +27,7 @@ async function start(options?: WorldOptions) {
   };
 }
 
-/** 429s and 500s without a pause, so that nobody waits. */
+/** 429s and 500s without a retry delay. */
 const soon = { 'retry-after-ms': '1' };
 
 describe('a gateway that stops', () => {
@@ -52,7 +52,7 @@ describe('a gateway that stops', () => {
     return { end: () => sent.end(text.slice(-1)), status };
   }
 
-  it('waits for a request that is still on its way in', async () => {
+  it('waits for a request that is still being received', async () => {
     const { gateway, url, customer, provider, arrived } = await start();
     provider.script([{ say: { text: 'Hello.' } }]);
     const one = slowly(url, customer.secret);
@@ -64,7 +64,7 @@ describe('a gateway that stops', () => {
     await closed;
   });
 
-  it('but not for longer than it waits for others', async () => {
+  it('but not longer than for other requests', async () => {
     const { gateway, url, customer, arrived } = await start();
     const one = slowly(url, customer.secret);
     one.status.catch(() => undefined);
@@ -74,11 +74,11 @@ describe('a gateway that stops', () => {
   });
 });
 
-describe('a caller that leaves', () => {
+describe('a caller that disconnects', () => {
   const usage = { input: 11, output: 7 };
   const say = { text: 'One two three four five six seven.', usage };
 
-  /** Streams that wait at their third frame until the test goes on, and callers that leave them there. */
+  /** Streams that pause at their third frame until the test continues, and callers that disconnect there. */
   async function startHeld(options: WorldOptions) {
     const started = await start(options);
     const goOn = Promise.withResolvers<void>();
@@ -96,21 +96,24 @@ describe('a caller that leaves', () => {
     };
   }
 
-  it.each([false, true])('frees its place at once, and its hold stays (shared limits %s)', async (shared) => {
-    const limits = { concurrency: 4, shared, drainSecs: 600, drainIdleSecs: 600 };
-    const { leave, goOn, rows, witness } = await startHeld({ limits });
-    for (let round = 0; round < 4; round += 1) expect(await leave()).toBe(200);
-    // As soon as the gateway has heard of it.
-    await expect.poll(leave, { timeout: 30_000, interval: 20 }).toBe(200);
-    // The provider has not come to an end: nothing is settled yet.
-    const held = await witness.openHolds();
-    expect(held).toBeGreaterThan(0);
-    goOn();
-    await expect.poll(async () => (await rows()).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(held);
-    await expect.poll(() => witness.openHolds(), { timeout: 30_000 }).toBe(0);
-  });
+  it.each([false, true])(
+    'frees its place in the limits at once, and its hold stays (shared limits %s)',
+    async (shared) => {
+      const limits = { concurrency: 4, shared, drainSecs: 600, drainIdleSecs: 600 };
+      const { leave, goOn, rows, witness } = await startHeld({ limits });
+      for (let round = 0; round < 4; round += 1) expect(await leave()).toBe(200);
+      // As soon as the gateway has heard of it.
+      await expect.poll(leave, { timeout: 30_000, interval: 20 }).toBe(200);
+      // The provider's stream has not ended: nothing is settled yet.
+      const held = await witness.openHolds();
+      expect(held).toBeGreaterThan(0);
+      goOn();
+      await expect.poll(async () => (await rows()).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(held);
+      await expect.poll(() => witness.openHolds(), { timeout: 30_000 }).toBe(0);
+    },
+  );
 
-  it('again and again has as many answers read on for it as it may have places, and pays for all', async () => {
+  it('repeatedly has at most as many answers drained as concurrent requests allowed, and pays for all', async () => {
     const limits = { concurrency: 2, drainSecs: 600, drainIdleSecs: 600 };
     const { leave, goOn, rows, witness, provider } = await startHeld({ limits });
     let taken = 0;
@@ -127,7 +130,7 @@ describe('a caller that leaves', () => {
     expect(await witness.faults()).toEqual([]);
   });
 
-  it('while the provider is let rest after a failure owes nothing', async () => {
+  it('during a retry delay owes nothing', async () => {
     const { provider, asks, rows } = await start({ limits: { drainSecs: 0, retries: 1 } });
     const asked = Promise.withResolvers<void>();
     provider.script(() => {
@@ -145,10 +148,10 @@ describe('a caller that leaves', () => {
   });
 });
 
-describe('what a provider says in a stream', () => {
+describe('an error of a provider within a stream', () => {
   const refusal = { error: { message: 'No.', type: 'invalid_request_error', code: 'invalid_prompt' } };
 
-  it('of a request that is wrong does not speak against its health', async () => {
+  it('about an invalid request does not count against its health', async () => {
     const { provider, asks } = await start({ limits: { breakerFailures: 2, retries: 0, breakerSecs: 60 } });
     provider.script([
       { raw: { contentType: 'text/event-stream', body: `data: ${JSON.stringify(refusal)}\n\n` } },
@@ -167,7 +170,7 @@ describe('a model that fails', () => {
   it.each([
     ['errors', { status: 500, headers: soon }, 502],
     ['limits of requests', { status: 429, headers: soon }, 429],
-  ])('for one caller with %s is asked for others', async (_, reply, status) => {
+  ])('for one caller with %s is still used for others', async (_, reply, status) => {
     const limits = { breakerFailures: 3, retries: 2, breakerSecs: 600 };
     const { provider, asks, ask, witness } = await start({ limits });
     provider.script([reply]);
@@ -178,7 +181,7 @@ describe('a model that fails', () => {
     expect((await ask(path, { customer: another, body: body('chat', false) })).status).toBe(200);
   });
 
-  it('for several callers is left alone for a while, which is a 503 that says for how long', async () => {
+  it('for several callers gets no requests for a while: a 503 with the retry time', async () => {
     const limits = { breakerFailures: 4, retries: 0, breakerSecs: 600 };
     const { provider, asks, ask, witness, rows } = await start({ limits });
     const another = await customerOf(witness.books);
@@ -205,7 +208,7 @@ describe('a model that fails', () => {
     ]);
   });
 
-  it('because its account has no credit is not told to be asked again, and another one answers', async () => {
+  it('because its account has no credit is not retried, and a fallback answers', async () => {
     const { provider, asks } = await start({ fallbacks: new Map([['copy', ['claude']]]) });
     provider.script(({ model }) =>
       model === 'upstream-claude'
@@ -230,26 +233,29 @@ describe('a model that fails', () => {
   });
 });
 
-describe('a fallback that cannot be asked so', () => {
-  it.each([false, true])('is none: the caller hears of what it asked for (streamed: %s)', async (stream) => {
-    const { provider, ask, customer, rows } = await start({
-      limits: { retries: 0 },
-      fallbacks: new Map([['chat', ['claude', 'chat-other']]]),
-    });
-    const body = { ...wires.chat.body('chat', stream), logprobs: true, max_tokens: 200 };
-    provider.script(({ model }) =>
-      model === 'upstream-chat' ? { status: 500, headers: soon } : { say: { text: 'Hello.' } },
-    );
-    const served = await ask(wires.chat.path, { customer, body });
-    expect({ status: served.status, by: served.headers.get('x-svc-effective-model') }).toEqual({
-      status: 200,
-      by: 'chat-other',
-    });
-    await served.text();
-    provider.script([{ status: 500, headers: soon }]);
-    const refused = await ask(wires.chat.path, { customer, body });
-    expect(refused.status).toBe(502);
-    await refused.text();
-    await expect.poll(rows).toHaveLength(2);
-  });
+describe('a fallback that cannot express the request', () => {
+  it.each([false, true])(
+    'is skipped: the caller gets the error of the requested model (streamed: %s)',
+    async (stream) => {
+      const { provider, ask, customer, rows } = await start({
+        limits: { retries: 0 },
+        fallbacks: new Map([['chat', ['claude', 'chat-other']]]),
+      });
+      const body = { ...wires.chat.body('chat', stream), logprobs: true, max_tokens: 200 };
+      provider.script(({ model }) =>
+        model === 'upstream-chat' ? { status: 500, headers: soon } : { say: { text: 'Hello.' } },
+      );
+      const served = await ask(wires.chat.path, { customer, body });
+      expect({ status: served.status, by: served.headers.get('x-svc-effective-model') }).toEqual({
+        status: 200,
+        by: 'chat-other',
+      });
+      await served.text();
+      provider.script([{ status: 500, headers: soon }]);
+      const refused = await ask(wires.chat.path, { customer, body });
+      expect(refused.status).toBe(502);
+      await refused.text();
+      await expect.poll(rows).toHaveLength(2);
+    },
+  );
 });

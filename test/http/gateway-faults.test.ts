@@ -9,7 +9,7 @@ import { until } from '../support/until.ts';
 type World = Awaited<ReturnType<typeof gatewayWorld>>;
 /** Waits as long as it takes: no time limit ends what goes well here, however slow the machine is. */
 let world: World;
-/** Waits for nobody for long. */
+/** Short time limits. */
 let hasty: World;
 /** Waits for providers as long as it takes, and for no caller that takes nothing. */
 let patient: World;
@@ -45,7 +45,7 @@ afterAll(async () => {
 
 const idOf = (response: Response) => response.headers.get('x-svc-request-id') ?? '';
 const costOf = (response: Response) => BigInt(response.headers.get('x-svc-cost-nanousd') ?? '-1');
-/** 429s without a pause, so that nobody waits. */
+/** 429s without a retry delay. */
 const soon = { 'retry-after-ms': '1' };
 
 async function chat(stream: boolean, more: { headers?: Record<string, string>; model?: string } = {}) {
@@ -98,7 +98,7 @@ describe('a stream that its provider breaks off', () => {
     );
   });
 
-  it.each(pairs)('after its usage lacks nothing: %s asked of %s', async (wire, model) => {
+  it.each(pairs)('after its usage is complete: %s from %s', async (wire, model) => {
     const { path, body } = wires[wire];
     const headers = { 'idempotency-key': crypto.randomUUID() };
     const ask = async () => {
@@ -125,7 +125,7 @@ describe('a stream that its provider breaks off', () => {
     expect((await ask()).text, 'under its key, again').toBe(text);
   });
 
-  it('before anything was sent is asked again, and billed once', async () => {
+  it('before anything was sent is retried, and billed once', async () => {
     world.provider.script([{ say, cutAfter: 0 }, { say }]);
     const before = world.provider.requests.length;
     const { text, row } = await chat(true, { model: 'chat' });
@@ -134,7 +134,7 @@ describe('a stream that its provider breaks off', () => {
     expect(row.cost).toBe(nanoOf({ fresh: 11, output: 7 }));
   });
 
-  it('by saying nothing more is ended after the idle limit, and costs nothing', async () => {
+  it('by going silent is ended after the idle limit, and costs nothing', async () => {
     hasty.provider.script([{ say, stallAfter: 3 }]);
     const { path, body } = wires.chat;
     const response = await hasty.ask(path, { customer: await hasty.customer(), body: body('chat', true) });
@@ -206,8 +206,8 @@ describe('two answers of a provider in one stream', () => {
   );
 });
 
-describe('a provider that refuses for a while', () => {
-  it.each([429, 500, 503, 529])('with %i is asked again, and the answer is billed once', async (status) => {
+describe('a provider that fails temporarily', () => {
+  it.each([429, 500, 503, 529])('with %i is retried, and the answer is billed once', async (status) => {
     for (const stream of [false, true]) {
       world.provider.script([
         { status, headers: soon },
@@ -227,7 +227,7 @@ describe('a provider that refuses for a while', () => {
     }
   });
 
-  it('for good makes way for another model, which is billed at its own price', async () => {
+  it('and keeps failing is replaced by a fallback, which is billed at its own price', async () => {
     for (const stream of [false, true]) {
       world.provider.script(({ model }) =>
         model === 'upstream-chat' ? { status: 500, headers: soon } : { say: { text: 'Here I am.' } },
@@ -244,7 +244,7 @@ describe('a provider that refuses for a while', () => {
     }
   });
 
-  it('with nothing left is an error that costs nothing and may be tried again', async () => {
+  it('without a fallback is a free, retryable error', async () => {
     world.provider.script([{ status: 500, headers: soon }]);
     for (const stream of [false, true]) {
       const { response, row } = await chat(stream, { model: 'claude' });
@@ -255,7 +255,7 @@ describe('a provider that refuses for a while', () => {
     }
   });
 
-  it('lets the OpenAI client try again under its key, and bills it once', async () => {
+  it('lets the OpenAI client retry with its idempotency key, and bills it once', async () => {
     for (const status of [429, 500]) {
       // One more than the gateway itself tries.
       const failures = Array.from({ length: 3 }, () => ({ status, headers: soon }));
@@ -315,7 +315,7 @@ describe('usage', () => {
       expect(row.cost).toBe(expected(model));
     });
 
-    it('is estimated where the provider never says, and never nothing', async () => {
+    it('is estimated when the provider does not report it, and is never zero', async () => {
       for (const stream of [true, false]) {
         world.provider.script([{ say: { ...say, usageAt: 'missing' } }]);
         const { row } = await asked(stream);
@@ -324,7 +324,7 @@ describe('usage', () => {
       }
     });
 
-    it('of nothing at all for an answer with words in it is estimated likewise', async () => {
+    it('of zero for an answer with text is estimated too', async () => {
       for (const stream of [true, false]) {
         world.provider.script([{ say: { ...say, usage: { input: 0, output: 0, reasoning: 0 } } }]);
         const { row } = await asked(stream);
@@ -333,7 +333,7 @@ describe('usage', () => {
       }
     });
 
-    it('of nothing for one of its counts is settled as it came', async () => {
+    it('with a zero in one of its counts is settled as reported', async () => {
       for (const stream of [true, false]) {
         world.provider.script([{ say: { ...say, usage: { input: 9, output: 0, reasoning: 0 } } }]);
         const { row } = await asked(stream);
@@ -344,7 +344,7 @@ describe('usage', () => {
 });
 
 describe('embeddings', () => {
-  it.each(['chat', 'gemini'])('of %s are never for nothing', async (model) => {
+  it.each(['chat', 'gemini'])('of %s are never free', async (model) => {
     const { path, body } = wires.embeddings;
     for (const usageAt of ['usual', 'missing'] as const) {
       world.provider.script([{ say: { usage: { input: 40 }, usageAt } }]);
@@ -361,11 +361,11 @@ describe('embeddings', () => {
   });
 });
 
-describe('a caller that goes away', () => {
+describe('a caller that disconnects', () => {
   const say = { text: 'One two three four five six seven eight.', usage: { input: 21, output: 9 } };
   const real = nanoOf({ fresh: 21, output: 9 });
 
-  /** Asks as somebody new, and leaves when `leave` resolves. Resolves when the gateway knows it. */
+  /** Sends a request of a new caller, and disconnects when `leave` resolves. Resolves when the gateway has noticed it. */
   async function leaves(stream: boolean, leave: Promise<unknown>, at = world): Promise<Customer> {
     const someone = await at.customer();
     const leaving = new AbortController();
@@ -379,7 +379,7 @@ describe('a caller that goes away', () => {
     return someone;
   }
 
-  it('in the middle of a stream is billed by the usage of the whole', async () => {
+  it('during a stream is billed by the usage of the whole answer', async () => {
     const [sent, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     world.provider.script([
       {
@@ -411,7 +411,7 @@ describe('a caller that goes away', () => {
     expect(row).toMatchObject({ cost: real, outcome: 'client_gone', ended: 'settled' });
   });
 
-  it('for longer than the gateway reads on is billed by what was seen', async () => {
+  it('for longer than the drain limit is billed by what was read', async () => {
     const sent = Promise.withResolvers<void>();
     const hold = (frame: number) => {
       if (frame === 3) sent.resolve();
@@ -427,7 +427,7 @@ describe('a caller that goes away', () => {
     await expect.poll(() => hasty.provider.open).toBe(0);
   });
 
-  it('for longer than that before there is an answer is billed by the request', async () => {
+  it('for longer than that before the answer began is billed by the request', async () => {
     const came = Promise.withResolvers<void>();
     hasty.provider.script(() => {
       came.resolve();
@@ -438,7 +438,7 @@ describe('a caller that goes away', () => {
     expect(row.cost).toBeGreaterThan(0n);
   });
 
-  it('but for its connection, and takes nothing, is not waited for', async () => {
+  it('without closing its connection, and stops reading, is not waited for', async () => {
     const end = Promise.withResolvers<void>();
     patient.provider.script([{ raw: { body: longStream(600) } }]);
     const someone = await patient.customer();
@@ -490,7 +490,7 @@ describe('a caller that goes away', () => {
     },
   );
 
-  it('and left nothing whole behind is told so, once and for all', async () => {
+  it('before the answer was complete gets idempotency_answer_lost from then on', async () => {
     const sent = Promise.withResolvers<void>();
     const hold = (frame: number) => {
       if (frame === 3) sent.resolve();
@@ -536,7 +536,7 @@ describe('a caller that goes away', () => {
     });
   });
 
-  it('and one that reads slowly are two things: it gets all of it', async () => {
+  it('is not confused with a slow reader, which gets the whole answer', async () => {
     world.provider.script([{ raw: { body: longStream(40) } }]);
     const { path, body } = wires.chat;
     const response = await world.ask(path, { customer, body: body('chat', true) });
@@ -582,7 +582,7 @@ describe('many at once', () => {
     expect(remaining).toBe((what === 'cap' ? 10n ** 12n : money) - spent);
   });
 
-  it('pay no more than was held: the house pays the rest, and a ceiling is hard', async () => {
+  it('pay no more than their holds: the operator pays the rest, and a ceiling is hard', async () => {
     world.provider.script([{ say: { text: 'Much.', usage: { input: 50_000, output: 9_000 } } }]);
     for (const stream of [false, true]) {
       const { path, body } = wires.chat;

@@ -64,7 +64,7 @@ to = ["resident"]
     await provider.close();
   });
 
-  it('is one of its planes, and offers the resident model beside those of gateway.toml', async () => {
+  it('is one of its planes, and serves the resident model in addition to those of gateway.toml', async () => {
     const { planes } = (await (await fetch(url.replace('/gateway/v1', '/health'))).json()) as {
       planes: string[];
     };
@@ -78,7 +78,7 @@ to = ["resident"]
     ]);
   });
 
-  it('answers with the resident model, at no cost, on every wire of callers but messages', async () => {
+  it('answers with the resident model, free of charge, on every wire except messages', async () => {
     const { data, response } = await client.chat.completions
       .create({ model: 'scripted', messages: question })
       .withResponse();
@@ -116,14 +116,14 @@ to = ["resident"]
     expect(gateway(dataDir, 'ledger', 'audit')).toMatchObject({ ok: true, open_holds: 0 });
   });
 
-  it('the host stops with it, and the books are in order', async () => {
+  it('stops with the host, and leaves a consistent ledger', async () => {
     host.kill('SIGTERM');
     expect(await host.exit).toEqual({ code: 0, signal: null });
     expect(gateway(dataDir, 'ledger', 'audit')).toMatchObject({ ok: true });
   });
 });
 
-it('a host whose gateway.toml is wrong says all that is wrong with it and does not start', async () => {
+it('a host with an invalid gateway.toml reports all faults and does not start', async () => {
   const dataDir = freshDataDir();
   const config = join(dataDir, 'gateway.toml');
   writeFileSync(config, '[[models]]\nid = "m"\nprovider = "nobody"\n[limits]\nconcurrency = 0\n');

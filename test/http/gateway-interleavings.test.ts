@@ -68,7 +68,7 @@ const underKey: readonly Partial<Extract<Step, { do: 'ask' }>>[] = [
   // Whatever comes: mostly a conflict.
   {},
 ];
-/** The same key comes with the same request, whoever sends it where. */
+/** The same idempotency key always has the same request. */
 const keyed = asking.map((step) => (step.key === undefined ? step : { ...step, ...underKey[step.key] }));
 const steps = fc.array(
   fc.oneof(
@@ -217,7 +217,7 @@ class World {
     });
   }
 
-  /** Lets everything come to its end. */
+  /** Waits until every request has ended. */
   async over(): Promise<void> {
     this.#open = true;
     for (const goOn of this.#waiting.splice(0)) goOn();
@@ -235,7 +235,7 @@ class World {
   }
 }
 
-/** Who watches hears of every request, once, and what the books say of it. */
+/** Every request has one span, which agrees with the ledger. */
 async function expectTold({ seen, witness }: World): Promise<void> {
   await expect.poll(() => seen.ended.length).toBe(seen.begun.length);
   seen.expectWhole();
@@ -295,7 +295,7 @@ async function expectSound({ witness, asked, customers, credits }: World): Promi
 }
 
 describeDatabases('random interleavings over two gateways', (url) => {
-  it('keep the books, bill once, and say what was billed', async () => {
+  it('keep the ledger consistent, bill once, and report what was billed', async () => {
     const database = await url();
     await fc.assert(
       fc.asyncProperty(steps, async (taken) => {

@@ -60,7 +60,7 @@ describeDatabases('a gateway that is killed under load', (url, kind) => {
       if (kind === 'postgres') await letBeatsStop(witness.books);
     }
     gateway = await gatewayProcess(config, database);
-    // On a slow machine all that was begun before the kills may come to nothing.
+    // On a slow machine, every request that began before the kills may fail.
     await until(() => load.bought.some(({ end }) => end === 'answered'));
     await load.stop();
     // Those whose callers left are read to their end.

@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => served.close());
 
-it('is a fault of the house, which its log tells with the record', async () => {
+it('is an internal error, and the log names the record', async () => {
   const { accountId, secret: key } = await served.customer();
   const others = new Credentials({
     store: served.books.store,
@@ -22,9 +22,9 @@ it('is a fault of the house, which its log tells with the record', async () => {
   const answer = await served.ask('/v1/chat/completions', { key, body });
   expect(answer.status).toBe(500);
   expect(answer.json.error).toMatchObject({ code: 'credential_unreadable' });
-  expect(answer.json.error.message).toContain('have the endpoint added again');
+  expect(answer.json.error.message).toContain('ask for the endpoint to be added again');
   const { stderr } = served.child.output;
   expect(stderr).toContain(answer.headers.get('x-svc-request-id'));
-  expect(stderr).toContain("sealed with the master key 'mk_of_another_gateway', which is not configured");
+  expect(stderr).toContain("encrypted with the master key 'mk_of_another_gateway', which is not configured");
   expect(stderr).not.toContain(ownKey);
 });

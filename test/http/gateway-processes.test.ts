@@ -56,8 +56,8 @@ async function atWork(database: string, more: readonly string[] = []) {
   };
 }
 
-describeDatabases('a gateway process with requests under way', (url) => {
-  it('is not touched by commands beside it', async () => {
+describeDatabases('a gateway process with running requests', (url) => {
+  it('is not affected by concurrent commands', async () => {
     const database = await url();
     const { witness, customer, begin, goOn } = await atWork(database);
     const { buffered, streams } = await begin();
@@ -81,7 +81,7 @@ describeDatabases('a gateway process with requests under way', (url) => {
     expect(remaining).toBe(10n ** 12n + 5n * 10n ** 9n - 4n * cost);
   });
 
-  it('lets them end when it is told to stop, takes no more, and exits in order', async () => {
+  it('lets them finish when it is stopped, accepts no more, and exits normally', async () => {
     const { gateway, witness, begin, goOn, asking } = await atWork(await url(), ['--grace-secs', '600']);
     const { buffered, streams } = await begin();
     gateway.kill('SIGTERM');

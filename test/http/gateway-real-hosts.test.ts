@@ -18,7 +18,7 @@ describePostgres('three gateways before three hosts, each a process', (url) => {
     for (const step of undo.splice(0).toReversed()) await step();
   });
 
-  it('lose one each to kill -9 under load without a wrong receipt', async () => {
+  it('produce no wrong receipt when one of each is killed with -9 under load', async () => {
     const hosts = [1, 2, 3].map(() => startHost('0'));
     undo.push(() => Promise.all(hosts.map((host) => host.end())));
     const urls = await Promise.all(hosts.map((host) => host.url()));

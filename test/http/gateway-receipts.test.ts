@@ -51,7 +51,7 @@ describeDatabases('thousands of random requests on all wires', (url, kind) => {
     for (const step of undo.splice(0).toReversed()) await step();
   });
 
-  it('have receipts that are the ledger, to the nanodollar', { timeout: 600_000 + total * 50 }, async () => {
+  it('have receipts that match the ledger to the nanodollar', { timeout: 600_000 + total * 50 }, async () => {
     const seed = Date.now() % 1_000_000;
     const random = randomFrom(seed);
     const world = await gatewayWorld({

@@ -159,7 +159,7 @@ const inBand = (said: string, isGoogle: boolean): readonly string[] => [
   `data: ${said}\n\n`,
 ];
 
-describe('what providers tell of a credential goes nowhere', () => {
+describe('a credential that a provider echoes is redacted', () => {
   test.each(requests)('errors on the wire of %s', async (_, path, body) => {
     const said = spoken('');
     let asked = 0;
@@ -207,7 +207,7 @@ describe('what providers tell of a credential goes nowhere', () => {
     },
   );
 
-  test('a credential that is not taken shows nothing of itself', async () => {
+  test('a rejected credential is not shown', async () => {
     for (const api_key of [`${own}\u0001`, `${own} `, '', own.repeat(300)]) {
       const { status, text } = await ask('/v1/keys/theirs', { api_key }, { method: 'PUT' });
       expect(status).toBe(400);
@@ -218,7 +218,7 @@ describe('what providers tell of a credential goes nowhere', () => {
     expect(text).toContain(`"last4":"${own.slice(-4)}"`);
   });
 
-  test('neither the log, nor the commands, nor any byte of the database holds one', async () => {
+  test('neither the log, the commands, nor the database contains one', async () => {
     const commands = [
       ['key', 'list', '--account', accountId],
       ['account', 'list'],
@@ -241,7 +241,7 @@ describe('what providers tell of a credential goes nowhere', () => {
   });
 });
 
-describe("what callers' headers say stays here", () => {
+describe("callers' headers are not passed on", () => {
   const theirs = {
     cookie: 'a=b',
     'x-forwarded-for': '1.2.3.4',

@@ -96,7 +96,7 @@ const inside = [
 describe('a cloud resource of a caller', () => {
   const candidate = ownCandidate('azure', 'https://mine.openai.azure.com/');
 
-  it.each(inside)('is not asked where its name leads to %s', async (address) => {
+  it.each(inside)('gets no request when its name resolves to %s', async (address) => {
     for (const addresses of [[address], ['1.1.1.1', address], [address, '1.1.1.1']]) {
       const { resolve, asked } = answering(addresses);
       const refused = await failure(transport(resolve).send(aSending(candidate)));
@@ -107,7 +107,7 @@ describe('a cloud resource of a caller', () => {
     expect(reached).toEqual([]);
   });
 
-  it('is not asked where its name has no address', async () => {
+  it('gets no request when its name has no address', async () => {
     expect(await failure(transport(answering([]).resolve).send(aSending(candidate)))).toMatchObject(refusal);
   });
 
@@ -141,7 +141,7 @@ describe('a registered endpoint', () => {
   const at = (host: string, scheme = 'http') =>
     aSending(ownCandidate('ollama:box', `${scheme}://${host}:${port}/v1`));
 
-  it('is asked on this machine and in private networks over plain http', async () => {
+  it('is used on this machine and in private networks over plain http', async () => {
     for (const host of ['127.0.0.1', '0x7f.1', '2130706433', 'box.lan']) {
       const reply = await transport(answering(['127.0.0.1']).resolve).send(at(host));
       expect(await reply.text()).toBe('a secret of the house');
@@ -159,7 +159,7 @@ describe('a registered endpoint', () => {
     '::ffff:127.0.0.1',
     'fd00:ec2::254',
     'fe80::1',
-  ])('is not asked over plain http at %s', async (address) => {
+  ])('gets no request over plain http at %s', async (address) => {
     for (const addresses of [[address], ['127.0.0.1', address]])
       expect(await failure(transport(answering(addresses).resolve).send(at('box.lan')))).toMatchObject(
         refusal,
@@ -169,15 +169,15 @@ describe('a registered endpoint', () => {
     expect(reached).toEqual([]);
   });
 
-  it.each(inside)('is not asked over https at %s', async (address) => {
+  it.each(inside)('gets no request over https at %s', async (address) => {
     expect(await failure(transport(answering([address]).resolve).send(at('box.lan', 'https')))).toMatchObject(
       refusal,
     );
   });
 });
 
-describe('a name that changes its mind', () => {
-  it('is connected to just where it was looked at, once a connection', async () => {
+describe('DNS rebinding', () => {
+  it('has no effect: each connection goes to the addresses that were checked for it', async () => {
     // Looked at: this machine, which is allowed. A second look would find metadata.
     const { resolve, asked } = answering(['127.0.0.1'], ['169.254.169.254']);
     const way = transport(resolve);
@@ -190,7 +190,7 @@ describe('a name that changes its mind', () => {
     expect(reached).toHaveLength(1);
   });
 
-  it('cannot lead a request to the house over a connection that was vetted for somebody else', async () => {
+  it('cannot use a pooled connection of another address mode to reach internal hosts', async () => {
     const { resolve, asked } = answering(['127.0.0.1'], ['1.1.1.1']);
     const way = transport(resolve);
     // The operator's own connection to the same host and port stays open.
@@ -203,7 +203,7 @@ describe('a name that changes its mind', () => {
 });
 
 describe("the operator's providers", () => {
-  it('may be anywhere, also for a credential of a caller', async () => {
+  it('may have any address, also with a caller credential', async () => {
     const { resolve } = answering(['127.0.0.1']);
     const url = `http://box.lan:${port}/v1`;
     const way = new UndiciTransport({ byok: [{ ...openai, baseUrl: url }], resolve });
@@ -225,7 +225,7 @@ describe('vettedGet', () => {
       ...(resolve ? { resolve } : {}),
     });
 
-  it('tells the status, and nothing of the body', async () => {
+  it('returns the status and reads no body', async () => {
     expect(await get(`${house}/v1/models?limit=1`, 'house')).toEqual({ status: 200 });
     expect(reached[0]).toContain('/v1/models?limit=1');
     expect(reached[0]).toContain('"authorization":"Bearer sk-own"');
@@ -239,7 +239,7 @@ describe('vettedGet', () => {
     expect(reached).toHaveLength(1);
   });
 
-  it('goes nowhere that it must not', async () => {
+  it('connects to no forbidden address', async () => {
     for (const [url, mode, addresses] of [
       ['https://mine.openai.azure.com/openai/v1/models', 'public', ['127.0.0.1']],
       ['https://mine.openai.azure.com/openai/v1/models', 'public', ['1.1.1.1', '10.0.0.1']],
@@ -254,7 +254,7 @@ describe('vettedGet', () => {
     expect(reached).toEqual([]);
   });
 
-  it('waits only so long, and for no body at all', async () => {
+  it('has a time limit, and does not wait for a body', async () => {
     const sockets = new Set<Socket>();
     const server = createServer((socket) => {
       sockets.add(socket);

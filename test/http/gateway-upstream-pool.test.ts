@@ -117,7 +117,7 @@ describe('a pool of lathe hosts', () => {
       .toContain(victim.port);
   });
 
-  it('leaves out a host that says it is not well', async () => {
+  it('skips a host that reports it is unhealthy', async () => {
     const { hosts, ask } = await pool(2);
     const [ill] = hosts;
     if (!ill) throw new Error('no host');
@@ -129,7 +129,7 @@ describe('a pool of lathe hosts', () => {
     expect(answers).not.toContain(ill.port);
   });
 
-  it('asks another host where one answers that it cannot', async () => {
+  it('uses another host when one answers 502 or 503', async () => {
     const { hosts, ask } = await pool(2, 100_000);
     const [busy, other] = hosts;
     if (!busy || !other) throw new Error('no host');
@@ -138,7 +138,7 @@ describe('a pool of lathe hosts', () => {
     expect(busy.answered).toBeLessThanOrEqual(30);
   });
 
-  it('does not hold it against a host that a caller goes away or that an answer is not wanted', async () => {
+  it('does not count canceled requests against a host', async () => {
     const { hosts, way, candidate } = await pool(2, 100_000);
     for (const host of hosts) host.endless = true;
     const gone = new AbortController();
@@ -153,7 +153,7 @@ describe('a pool of lathe hosts', () => {
     expect(hosts.map(({ looks }) => looks)).toEqual([1, 1]);
   });
 
-  it('has an answer where all say that they cannot', async () => {
+  it('passes on the answer when all hosts refuse', async () => {
     const { hosts, way, candidate } = await pool(1);
     for (const host of hosts) host.status = 503;
     const reply = await way.send(aSending(candidate));

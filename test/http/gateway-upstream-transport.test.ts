@@ -130,7 +130,7 @@ describe('a request to a provider', () => {
     });
   });
 
-  it("lets the wire choose a version, and nobody another's credential", async () => {
+  it('lets the wire set its version header, and nothing override the credential', async () => {
     const { baseUrl, seen } = await upstream((_, response) => response.end());
     const send = (candidate: Sending['candidate'], headers: Record<string, string>) =>
       transport().send(aSending(candidate, { stream: true, body: { path: '/x', headers, text: '' } }));
@@ -146,7 +146,7 @@ describe('a request to a provider', () => {
     expect(seen[2]?.headers.authorization).toBeUndefined();
   });
 
-  it('has every status as its head, redirects too, which it does not follow', async () => {
+  it('resolves with every status, including redirects, which it does not follow', async () => {
     let asked = 0;
     const { baseUrl } = await upstream((request, response) => {
       asked += 1;
@@ -165,7 +165,7 @@ describe('a request to a provider', () => {
     expect(asked).toBe(12);
   });
 
-  it('uses its connections again', async () => {
+  it('reuses connections', async () => {
     const { baseUrl, seen, sockets } = await upstream((_, response) => response.end('{}'));
     const way = transport();
     for (let n = 0; n < 20; n += 1) await (await way.send(aSending(aCandidate(baseUrl)))).text();
@@ -174,7 +174,7 @@ describe('a request to a provider', () => {
     expect(sockets.size).toBeLessThanOrEqual(2);
   });
 
-  it('serves a thousand at once, each its own answer', async () => {
+  it('serves a thousand concurrent requests, each with its own answer', async () => {
     const { baseUrl } = await upstream((request, response) => {
       response.writeHead(200, sse);
       response.write(frame(`${request.url} begins`));
@@ -196,7 +196,7 @@ describe('a request to a provider', () => {
     expect(answers).toEqual(Array.from({ length: 1000 }, (_, n) => [`/v1/${n} begins`, `/v1/${n} ends`]));
   });
 
-  it('is refused where it cannot be written, without its credential in the message', async () => {
+  it('with an invalid header is rejected, without the credential in the message', async () => {
     const { baseUrl, seen } = await upstream((_, response) => response.end());
     const refused = await failure(
       transport().send(aSending(aCandidate(baseUrl, { apiKey: 'sk-secret\nx: y' }))),
@@ -210,7 +210,7 @@ describe('a request to a provider', () => {
 });
 
 describe('an answer', () => {
-  it('comes as frames as they are sent, whatever the pieces', async () => {
+  it('is read as the frames that were sent, however they are split', async () => {
     const text = 'event: a\ndata: {"ä":"漢😀"}\n\n: ping\n\ndata: two\r\n\r\ndata: [DONE]\n\n';
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(70), { maxLength: 6 }), async (cuts) => {
@@ -240,7 +240,7 @@ describe('an answer', () => {
     );
   });
 
-  it('arrives frame by frame, while the provider still speaks', async () => {
+  it('arrives frame by frame, while the provider is still sending', async () => {
     let go: () => void = () => undefined;
     const { baseUrl } = await upstream((_, response) => {
       response.writeHead(200, sse);
@@ -263,7 +263,7 @@ describe('an answer', () => {
     ['br', brotliCompressSync],
     ['zstd', zstdCompressSync],
     ['identity', (bytes: Buffer) => bytes],
-  ])('is unpacked where it comes packed as %s', async (coding, pack) => {
+  ])('is decompressed from %s', async (coding, pack) => {
     const text = `${frame('ä'.repeat(100_000))}${frame('2')}`;
     const { baseUrl } = await upstream((_, response) => {
       response.writeHead(200, { ...sse, 'content-encoding': coding });
@@ -276,7 +276,7 @@ describe('an answer', () => {
     expect(await all(await send())).toEqual(['ä'.repeat(100_000), '2']);
   });
 
-  it('fails where it cannot be unpacked, or unpacks to too much', async () => {
+  it('fails when it cannot be decompressed, or decompresses to too much', async () => {
     const bomb = gzipSync(Buffer.alloc(50_000_000));
     const answers: Record<string, [string, Buffer]> = {
       '/v1/broken': ['gzip', Buffer.from('not packed at all')],
@@ -326,7 +326,7 @@ describe('an answer', () => {
     await expect.poll(() => open).toBe(0);
   });
 
-  it('of an error is read as far as a message needs, even where it breaks off', async () => {
+  it('of an error is read as far as its message needs, even if it breaks off', async () => {
     const { baseUrl } = await upstream((request, response) => {
       response.writeHead(429, { 'content-length': '10000000' });
       response.write('{"error":"slow down"}');
@@ -461,7 +461,7 @@ describe('a provider that fails', () => {
     expect(summary(stuck)).toEqual(late);
   });
 
-  it('says nothing: before the head, in its middle, or too little to be a line', async () => {
+  it('goes silent: before the head, within it, or before a whole line', async () => {
     const { baseUrl } = await upstream((request, response) => {
       if (request.url === '/v1/head') return;
       response.writeHead(200, sse);
@@ -484,7 +484,7 @@ describe('a provider that fails', () => {
     expect(summary(await failure(dripping()))).toEqual({ ...late, unwell: false });
   });
 
-  it('lives as long as it says something now and then, but not for ever', async () => {
+  it('is read while it sends something now and then, up to the total limit', async () => {
     const { baseUrl } = await upstream((request, response) => {
       response.writeHead(200, sse);
       let n = 0;
@@ -505,7 +505,7 @@ describe('a provider that fails', () => {
   });
 });
 
-describe('giving up', () => {
+describe('aborting', () => {
   it('closes the connection: before the head, within a body, within a stream', async () => {
     let open = 0;
     let arrived = 0;
@@ -543,7 +543,7 @@ describe('giving up', () => {
     expect(arrived).toBe(3);
   });
 
-  it('while the connection is made, sends nothing', async () => {
+  it('while the connection is being established, sends nothing', async () => {
     const { baseUrl, seen } = await upstream((_, response) => response.end());
     let found: (addresses: { address: string; family: number }[]) => void = () => undefined;
     const way = transport({
@@ -571,7 +571,7 @@ describe('giving up', () => {
     expect(seen.map(({ url: path }) => path)).toEqual(['/v1/after']);
   });
 
-  it('by cutting, or by leaving a loop over frames', async () => {
+  it('with `cut`, or by leaving a loop over frames', async () => {
     let open = 0;
     const { baseUrl } = await upstream((request, response) => {
       open += 1;
@@ -600,7 +600,7 @@ describe('giving up', () => {
     await expect.poll(() => open).toBe(0);
   });
 
-  it('at the end of the program breaks off what is going on', async () => {
+  it('on close, ends running requests', async () => {
     const { baseUrl } = await upstream((_, response) => {
       response.writeHead(200, sse);
       response.write(frame('1'));
@@ -643,7 +643,7 @@ describe('the provider of this process', () => {
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
   const bodyOf = (path: string, value: object) => ({ path, headers: {}, text: JSON.stringify(value) });
 
-  it('answers a function call: asked with a value, it gives events', async () => {
+  it('answers a function call with events', async () => {
     const { made, calls } = backend(() => batches([text('a'), text('b')], [text('c')]));
     const way = transport({ local: made });
     const reply = await way.send(aSending(local, { ...streaming, traceparent }));
@@ -717,7 +717,7 @@ describe('the provider of this process', () => {
       });
   });
 
-  it('keeps to the limits of time', async () => {
+  it('obeys the time limits', async () => {
     const never = () => new Promise<AnswerBatches>(() => undefined);
     async function* stuck({ signal }: Call): AnswerBatches {
       yield [text('a')];
@@ -734,7 +734,7 @@ describe('the provider of this process', () => {
     expect(calls[0]?.signal.aborted).toBe(true);
   });
 
-  it('notices that nobody listens any more, and is not run ahead of its reader', async () => {
+  it('notices an abort, and does not run ahead of its reader', async () => {
     let pulled = 0;
     let ended = 0;
     async function* endless(): AnswerBatches {
@@ -756,7 +756,7 @@ describe('the provider of this process', () => {
     give.abort(new Error('gone'));
     await expect(reply.local?.events.next()).rejects.toThrow('gone');
     await expect.poll(() => [ended, calls[0]?.signal.aborted]).toEqual([1, true]);
-    // Also where nobody asks for more.
+    // Also when no more is requested.
     (await way.send(aSending(local, streaming))).cut();
     expect(calls[1]?.signal.aborted).toBe(true);
     // Before there is an answer, too.

@@ -1,4 +1,4 @@
-/** What those hear who watch the gateway: every request that costs money, once, with what it came to. */
+/** Spans of the gateway: one for every request that costs money, with its result. */
 import { request as httpRequest } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { pairs, wires } from '../support/gateway/asks.ts';
@@ -37,8 +37,8 @@ const trace = (span: number) => `00-${'a'.repeat(32)}-${String(span).padStart(16
 const both = [false, true];
 const usage = { input: 40, output: 7, cacheRead: 15 };
 
-describe('requests at the gateway, as they are told', () => {
-  it('with all that is known of them, on every wire', async () => {
+describe('spans of gateway requests', () => {
+  it('have all known facts, on every wire', async () => {
     const { provider, ask, customer, told, endings, witness, expectWhole } = await start();
     provider.script([{ say: { text: 'Hello there, you.', usage } }]);
     const asked: { readonly wire: string; readonly stream: boolean; readonly id: string }[] = [];
@@ -96,7 +96,7 @@ describe('requests at the gateway, as they are told', () => {
     });
   });
 
-  it('says nothing of tokens that a provider did not count, but what was paid', async () => {
+  it('have no tokens that a provider did not report, but the cost', async () => {
     const { provider, asks, told, endings } = await start();
     provider.script([{ say: { text: 'Hello there.', usageAt: 'missing' } }]);
     for (const stream of both) await (await asks('chat', stream)).text();
@@ -108,7 +108,7 @@ describe('requests at the gateway, as they are told', () => {
     }
   });
 
-  it('names who served it, where that is another than was asked', async () => {
+  it('name the effective model and provider when a fallback served', async () => {
     const { provider, asks, told, endings } = await start({
       limits: { retries: 0 },
       fallbacks: new Map([['chat', ['chat-other']]]),
@@ -125,7 +125,7 @@ describe('requests at the gateway, as they are told', () => {
     });
   });
 
-  it('not where it costs nothing', async () => {
+  it('do not exist for routes that are free of charge', async () => {
     const { url, begun } = await start();
     for (const path of ['/health', '/v1/catalog', '/v1/models', '/v1/nothing', '/openapi.json'])
       await (await fetch(url + path)).text();
@@ -134,8 +134,8 @@ describe('requests at the gateway, as they are told', () => {
   });
 });
 
-describe('refusals and failures at the gateway, as they are told', () => {
-  it('what is refused, before anything is asked', async () => {
+describe('spans of refused and failed gateway requests', () => {
+  it('that are refused before the upstream request', async () => {
     const world = await start({ limits: { maxBodyBytes: 2000 } });
     const { ask, asks, customer: rich, url, told, endings } = world;
     const poor = await world.newCustomer({ credit: 1n });
@@ -168,7 +168,7 @@ describe('refusals and failures at the gateway, as they are told', () => {
     expect(told()[2]?.facts.requestedModel).toBe('nothing');
   });
 
-  it('what comes too often', async () => {
+  it('that are rate limited', async () => {
     const { asks, endings, provider } = await start({ limits: { requestsPerMinute: 1 } });
     provider.script([{ say: { text: 'Hello.' } }]);
     await (await asks('chat', false)).text();
@@ -176,7 +176,7 @@ describe('refusals and failures at the gateway, as they are told', () => {
     expect(await endings(2)).toEqual(['ok', expect.stringMatching(/^refused rate_limit/)]);
   });
 
-  it('what a provider refuses or fails at', async () => {
+  it('that a provider refuses or fails', async () => {
     const { provider, asks, told, endings } = await start({ limits: { retries: 0 } });
     for (const stream of both) {
       provider.script([{ status: 400 }]);
@@ -214,7 +214,7 @@ describe('refusals and failures at the gateway, as they are told', () => {
     ]);
   });
 
-  it('callers that leave: before the answer, in the middle of it, and before they have asked', async () => {
+  it('whose caller disconnects: before the answer, during it, and during the upload', async () => {
     const { provider, asks, url, customer, told, endings, rows } = await startLeaving();
     provider.script([{ say: { text: 'Hello.', usage }, stallAfter: 'head' }]);
     const early = new AbortController();
@@ -260,7 +260,7 @@ describe('refusals and failures at the gateway, as they are told', () => {
     return { ...world, rows };
   }
 
-  it('what is under way when the gateway stops', async () => {
+  it('that run when the gateway stops', async () => {
     const { provider, asks, gateway, told, endings, expectWhole } = await start();
     provider.script([{ say: { text: 'Hello there.' }, stallAfter: 2 }]);
     const streamed = (await asks('chat', true)).text().catch(() => undefined);
@@ -273,7 +273,7 @@ describe('refusals and failures at the gateway, as they are told', () => {
     expectWhole();
   });
 
-  it('answers that are given again, and cost nothing', async () => {
+  it('that replay a stored answer, free of charge', async () => {
     const { provider, asks, told, endings } = await start();
     provider.script([{ say: { text: 'Hello.', usage } }]);
     const headers = { 'idempotency-key': 'k' };
@@ -322,7 +322,7 @@ describe('texts of requests at the gateway', () => {
     },
   );
 
-  it('with all that went before', async () => {
+  it('with the whole conversation', async () => {
     const { asks, told, endings } = await start({}, ['gateway']);
     const call = { id: 'c1', type: 'function', function: { name: 'look', arguments: '{}' } };
     const messages = [
@@ -345,7 +345,7 @@ describe('texts of requests at the gateway', () => {
     ]);
   });
 
-  it('as they came, where the gateway only passes them on', async () => {
+  it('unchanged, when the gateway only passes them on', async () => {
     const { ask, customer, told, endings } = await start({}, ['gateway']);
     const { path, body } = wires.completions;
     const sent = body('chat', false, 'Once upon');
@@ -363,7 +363,7 @@ describe('texts of requests at the gateway', () => {
     expect(told().map(saidBy)).toEqual([['user: one', 'user: two']]);
   });
 
-  it('are not collected for a keeper of other racks', async () => {
+  it('are not recorded for a sink of other racks', async () => {
     const { asks, told, endings } = await start({}, ['agent', 'completions', 'workflows']);
     for (const stream of both) await (await asks('chat', stream)).text();
     await endings(2);
@@ -371,7 +371,7 @@ describe('texts of requests at the gateway', () => {
   });
 });
 
-it('sends a trace on to the provider, where the request has one', async () => {
+it('propagates the trace context to the provider', async () => {
   const { provider, asks, told, endings } = await start();
   await (await asks('chat', false, { headers: { traceparent: trace(1) } })).text();
   await (await asks('claude', true, { headers: { traceparent: trace(2) } })).text();

@@ -23,7 +23,7 @@ async function faults(run: () => unknown): Promise<readonly string[]> {
 const hash = `sha256:${'0a'.repeat(32)}`;
 
 describe('the tables of the file', () => {
-  test('a server by command and one by URL, with paths against the folder of the file', () => {
+  test('servers by command and by URL, with paths relative to the file', () => {
     const source = `port = 1
 [mcp.files]
 command = ["./bin/files", "--root", "data"]
@@ -77,7 +77,7 @@ timeout_secs = 30
     });
   });
 
-  test('faults come all at once, each at its own line, and near names are suggested', async () => {
+  test('all faults are reported at once, each with its line, and similar names are suggested', async () => {
     const source = `prot = 1
 [mcp.files]
 comand = ["x"]
@@ -112,18 +112,18 @@ key_file = "k"
       'host.toml:2: mcp.files: needs command = ["program", "argument"] or url = "https://..."',
       'host.toml:3: mcp.files.comand: unknown key (did you mean command?)',
       'host.toml:4: mcp.files.timeout_secs: expected seconds from 1 to 3600, got 0',
-      'host.toml:6: mcp."9 lives": expected as the name a letter and up to 31 letters, digits and dashes',
+      'host.toml:6: mcp."9 lives": expected a name of a letter and up to 31 letters, digits and dashes',
       'host.toml:9: mcp."9 lives".command[1]: expected a text, got 5',
       'host.toml:11: mcp."9 lives".env.A-B: expected the name of an environment variable: letters, digits and _',
       'host.toml:12: mcp."9 lives".cwd: expected a text, got 3',
-      'host.toml:16: mcp.both.url: has a command, too; keep one of command and url',
+      'host.toml:16: mcp.both.url: command is set too; keep one of command and url',
       'host.toml:19: mcp.far.url: expected an http:// or https:// URL',
       'host.toml:20: mcp.far.cwd: belongs to a server with command',
       'host.toml:21: mcp.far.headers."a b": expected the name of an HTTP header',
       'host.toml:24: mcp.pinned.command: expected a list: the program and its arguments, got []',
       'host.toml:25: mcp.pinned.pins.read: expected sha256: and 64 hex digits, as `mcp pins NAME` prints them, got "sha256:12"',
       'host.toml:26: gateway.url: is missing; expected an http:// or https:// URL',
-      'host.toml:28: gateway.key_file: there is a key_env, too; keep one of key_env and key_file',
+      'host.toml:28: gateway.key_file: key_env is set too; keep one of key_env and key_file',
     ]);
   });
 
@@ -140,7 +140,7 @@ key_file = "k"
     expect(await faults(() => toml(source))).toEqual([fault]);
   });
 
-  test('no message repeats what may be a secret', async () => {
+  test('no message repeats a possible secret', async () => {
     const source = `[mcp.a]
 url = "https://me:hunter2@h/mcp"
 headers = { Authorization = "hunter2\\n" }
@@ -155,7 +155,7 @@ url = "https://:hunter2@h"
     expect(found.join('\n')).not.toContain('hunter2');
   });
 
-  test('no tables make the reader throw anything but a usage error, with its line', async () => {
+  test('invalid tables throw only a usage error, with its line', async () => {
     const name = fc.oneof(
       fc.constantFrom(
         'command',
@@ -256,7 +256,7 @@ describe('secrets', async () => {
     expect(await readSecrets({}, {})).toEqual({ mcp: [], texts: [] });
   });
 
-  test('those that are missing, empty or no single line are told all at once, with what to do, and not repeated', async () => {
+  test('missing, empty and multi-line secrets are reported at once, with advice, and not repeated', async () => {
     const empty = await file('empty', ' \n');
     const lines = await file('lines', 'hunter2\nhunter3\n');
     const settings = {

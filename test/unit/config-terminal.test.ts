@@ -20,7 +20,7 @@ test('a bar never wraps, never overflows, and is full only at the end', () => {
   expect(barLine('weights', 1, 2, 31)).toBe('weights [########-------]  50%');
 });
 
-test('a terminal that does not tell its width gets a bar of the usual one', () => {
+test('a terminal without a known width gets a bar of the default width', () => {
   let written = '';
   const bar = progressBar({ isTTY: true, columns: 0, write: (text) => (written += text) }, false);
   bar.show('weights', 1, 2);

@@ -17,7 +17,7 @@ function faults(run: () => unknown): readonly string[] {
 const toml = (source: string) => readToml(source, 'host.toml', '/etc/lathe');
 
 describe('the command line', () => {
-  test('every flag of the issue is understood', () => {
+  test('every flag is parsed', () => {
     const command = parseCommandLine(
       '--gpu --model m.gguf --draft small.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2 --otlp-endpoint http://c:4318'.split(
         ' ',
@@ -59,7 +59,7 @@ describe('the command line', () => {
     });
   });
 
-  test('an unknown flag is an error that suggests the near one, and all faults come at once', () => {
+  test('an unknown flag is an error that suggests a similar one, and all faults are reported at once', () => {
     expect(faults(() => parseCommandLine(['--prot', '80', '--context', 'many', '--model']))).toEqual([
       'unknown flag --prot (did you mean --port?)',
       '--model needs a value',
@@ -156,7 +156,7 @@ describe('the command line', () => {
     expect(parse('verify', 'x')).toEqual({ ...shared, action: 'verify', name: 'x' });
   });
 
-  test('recorder reads an action and what it is about, and all that is wrong with it at once', () => {
+  test('recorder parses an action with its flags, and reports all faults at once', () => {
     const shared = { verb: 'recorder', options: {}, json: false };
     const parse = (words: string) => parseCommandLine(['recorder', ...words.split(' ')]);
     expect(parse('racks --json')).toEqual({ ...shared, action: 'racks', json: true });
@@ -221,7 +221,7 @@ describe('the command line', () => {
     });
   });
 
-  test('an address beyond loopback is taken; what may hold a password is not repeated', () => {
+  test('an address beyond loopback is accepted; a value that may hold a password is not repeated', () => {
     for (const host of ['0.0.0.0', '::', '192.168.1.5', 'fe80::1', 'my-host.example'])
       expect(parseCommandLine(['--host', host])).toMatchObject({ options: { host } });
     const wrong = faults(() => parseCommandLine(['--database', 'mysql://me:hunter2@h/d']));
@@ -234,11 +234,11 @@ describe('the command line', () => {
       ]);
   });
 
-  test('--quantize takes a type in any letter case', () => {
+  test('--quantize accepts a type in any letter case', () => {
     expect(parseCommandLine(['--quantize', 'Q4_k'])).toMatchObject({ options: { quantize: 'Q4_K' } });
   });
 
-  test('--help and --version win over everything but unknown flags before them', () => {
+  test('--help and --version take precedence over everything except unknown flags before them', () => {
     expect(parseCommandLine(['--gpu', '-h'])).toEqual({ verb: 'help' });
     expect(parseCommandLine(['--version'])).toEqual({ verb: 'version' });
   });
@@ -259,18 +259,18 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
     expect(options.control_port).toBe(1);
   });
 
-  test('faults come all at once, each with file, line and key', () => {
+  test('all faults are reported at once, each with file, line and key', () => {
     const source =
       '# c\nport = 70000\ngpuu = true\n\nadapter = """\ncontext = 1"""\ncontext = 0\n[server]\nport = 1\n';
     expect(faults(() => toml(source))).toEqual([
-      'host.toml:2: port: expected a whole number from 0 to 65535 (0 takes a free port), got 70000',
+      'host.toml:2: port: expected a whole number from 0 to 65535 (0 picks a free port), got 70000',
       'host.toml:3: gpuu: unknown key (did you mean gpu?)',
       'host.toml:7: context: expected a whole number from 1 to 16777216 tokens, got 0',
       'host.toml:8: server: unknown key',
     ]);
   });
 
-  test('a syntax error tells line, column and key; so does an address with a port; a key given twice is told', () => {
+  test('a syntax error is reported with line, column and key; so are an address with a port and a repeated key', () => {
     expect(faults(() => toml('gpu = true\nport = = 3\n'))).toEqual([
       expect.stringMatching(/^host\.toml:2:8: port: not valid TOML: /),
     ]);
@@ -281,7 +281,7 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
       'host.toml:3: host: expected an address or a host name, without port and brackets, got "0.0.0.0:80"',
     ]);
     expect(faults(() => toml('data_dir = "a"\ndata-dir = "b"\n'))).toEqual([
-      'host.toml:2: data-dir: the same option as data_dir',
+      'host.toml:2: data-dir: the same option as data_dir; keep one of the two',
     ]);
   });
 
@@ -298,7 +298,7 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
     expect(toml('database = "postgres://h/d"').database).toBe('postgres://h/d');
   });
 
-  test('no text makes it throw anything but a usage error', () => {
+  test('any invalid text throws a usage error only', () => {
     fc.assert(
       fc.property(
         fc.oneof(

@@ -64,7 +64,7 @@ const refusalOf = (work: Promise<unknown>) =>
     },
   );
 
-describe('callers are known by their keys', () => {
+describe('callers are authenticated by their keys', () => {
   it.each(['authorization', 'x-api-key', 'api-key'])('in %s', async (name) => {
     const { add, ask } = world();
     const secret = add('k_1');
@@ -79,7 +79,7 @@ describe('callers are known by their keys', () => {
       expect((await ask({ authorization: `${scheme} ${secret}` })).key.id).toBe('k_1');
   });
 
-  it('by the first header that fits, so that another bearer may stand beside the key', async () => {
+  it('by the first header with a valid format, so that another bearer token can accompany the key', async () => {
     const { add, ask, asked } = world();
     const [first, second] = [add('k_1'), add('k_2')];
     expect((await ask({ authorization: `Bearer ${first}`, 'x-api-key': second })).key.id).toBe('k_1');
@@ -87,15 +87,15 @@ describe('callers are known by their keys', () => {
     asked.length = 0;
     const beside = { authorization: `Bearer ${newSecret('bearer')}`, 'x-api-key': second };
     expect((await ask(beside)).key.id).toBe('k_2');
-    // Another service's secret is not even looked up.
+    // The secret of another service is not looked up.
     expect(asked).toEqual([secretHash(second)]);
     const unknown = { authorization: `Bearer ${newSecret('gateway')}`, 'api-key': second };
     expect((await ask(unknown)).key.id).toBe('k_2');
   });
 });
 
-describe('whoever has no key is refused', () => {
-  it('with the same words for every reason, which are fixed', async () => {
+describe('a caller without a valid key is refused', () => {
+  it('with the same fixed error for every reason', async () => {
     const { add, ask } = world();
     const expired = add('k_1', { expiresAt: '2029-12-31T23:59:59.999Z' });
     const revoked = add('k_2', { revokedAt: '2029-06-01T00:00:00.000Z' });
@@ -128,7 +128,7 @@ describe('whoever has no key is refused', () => {
         status: 401,
         body: {
           message:
-            'No valid API key came with the request: send one as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`.',
+            'The request has no valid API key: send one as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`.',
           type: 'invalid_request_error',
           param: null,
           code: 'invalid_api_key',
@@ -138,7 +138,7 @@ describe('whoever has no key is refused', () => {
     ]);
   });
 
-  it('the second time, too', async () => {
+  it('on repeated requests too', async () => {
     const { add, ask } = world();
     const revoked = { 'api-key': add('k_1', { revokedAt: '2029-06-01T00:00:00.000Z' }) };
     const unknown = { 'api-key': newSecret('gateway') };
@@ -148,7 +148,7 @@ describe('whoever has no key is refused', () => {
     expect(refusals[0]).toContain('401');
   });
 
-  it('asks the ledger as often for unknown, revoked and expired keys', async () => {
+  it('with the same number of ledger queries for unknown, revoked and expired keys', async () => {
     const counts = [];
     for (const more of [
       undefined,
@@ -164,8 +164,8 @@ describe('whoever has no key is refused', () => {
   });
 });
 
-describe('what was looked up is remembered', () => {
-  it('for five seconds, in which the ledger is not asked', async () => {
+describe('lookups are cached', () => {
+  it('for five seconds without a ledger query', async () => {
     const { add, ask, asked, clock } = world();
     const headers = { 'api-key': add('k_1') };
     for (let n = 0; n < 10; n++) await ask(headers);
@@ -177,12 +177,12 @@ describe('what was looked up is remembered', () => {
     expect(asked).toHaveLength(2);
   });
 
-  it('but not longer than that where the key is revoked', async () => {
+  it('but not longer, so that a revoked key stops working', async () => {
     const { add, ask, change, clock } = world();
     const secret = add('k_1');
     await ask({ 'api-key': secret });
     change(secret, { revokedAt: '2030-01-01T00:00:00.000Z' });
-    // In use all the time: being asked for does not keep it.
+    // It is in constant use: reads do not extend its lifetime.
     for (let n = 0; n < 5; n++) {
       clock.pass(1000);
       if (n < 4) await ask({ 'api-key': secret });
@@ -190,7 +190,7 @@ describe('what was looked up is remembered', () => {
     expect(await refusalOf(ask({ 'api-key': secret }))).toContain('401');
   });
 
-  it('and not at all where it is confirmed, after which nobody remembers a revoked one', async () => {
+  it('and not used by `confirm`, which also removes a revoked key from the cache', async () => {
     const { add, ask, confirm, change, asked } = world();
     const secret = add('k_1');
     const headers = { 'api-key': secret };
@@ -204,7 +204,7 @@ describe('what was looked up is remembered', () => {
     expect(asked).toHaveLength(3);
   });
 
-  it('and a key runs out to the millisecond all the same', async () => {
+  it('and a cached key still expires to the millisecond', async () => {
     const { add, ask, clock } = world();
     const headers = { 'api-key': add('k_1', { expiresAt: '2030-01-01T00:00:01.000Z' }) };
     clock.pass(999);
@@ -213,7 +213,7 @@ describe('what was looked up is remembered', () => {
     expect(await refusalOf(ask(headers))).toContain('401');
   });
 
-  it('that it is nobody only for a second, so that a new key soon works', async () => {
+  it('for one second if the key is unknown, so that a new key soon works', async () => {
     const { ask, clock, ledger } = world();
     const secret = newSecret('gateway');
     expect(await refusalOf(ask({ 'api-key': secret }))).toContain('401');
@@ -224,14 +224,14 @@ describe('what was looked up is remembered', () => {
     expect((await ask({ 'api-key': secret })).key.id).toBe('k_new');
   });
 
-  it('once for many that ask at the same time', async () => {
+  it('with one query for concurrent requests', async () => {
     const { add, ask, asked } = world();
     const headers = { 'api-key': add('k_1') };
     await Promise.all(Array.from({ length: 50 }, () => ask(headers)));
     expect(asked).toHaveLength(1);
   });
 
-  it('and a failure is not: it passes through, and the next one asks again', async () => {
+  it('unless they fail: the error passes through, and the next request queries again', async () => {
     const { add, ask, ledger } = world();
     const headers = { 'api-key': add('k_1') };
     const { findKey } = ledger;
@@ -241,7 +241,7 @@ describe('what was looked up is remembered', () => {
     expect((await ask(headers)).key.id).toBe('k_1');
   });
 
-  it('and a flood of made-up keys moves out no key', async () => {
+  it('and a flood of invented keys evicts no valid key', async () => {
     const { add, ask, asked } = world();
     const headers = { 'api-key': add('k_1') };
     await ask(headers);
@@ -252,8 +252,8 @@ describe('what was looked up is remembered', () => {
   });
 });
 
-describe('a short memory', () => {
-  it('holds no more than it may, and of those what was asked for last', () => {
+describe('the cache', () => {
+  it('is bounded and keeps the most recently used entries', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 5 }),
@@ -270,7 +270,7 @@ describe('a short memory', () => {
         (capacity, acts) => {
           const clock = new ManualClock();
           const memory = expiringCache<number>(capacity, 10, clock.monotonic);
-          // Oldest first, with the time until which it counts.
+          // Oldest first, with its expiry time.
           let model: { key: string; value: number; until: number }[] = [];
           for (const [value, { set, key, pass }] of acts.entries()) {
             clock.pass(pass);
@@ -296,7 +296,7 @@ describe('a short memory', () => {
 });
 
 describeDatabases('with the ledger itself', (url) => {
-  it('a key opens from when it is made until it is revoked, and is written nowhere', async () => {
+  it('a key works from its creation until it is revoked, and is stored nowhere in clear', async () => {
     const database = await AccessWorld.open(await url());
     const { store, clock } = database;
     const ledger = await openLedger({ store });

@@ -24,7 +24,7 @@ describeDatabases("providers' credentials", (url) => {
   const put = (credentials: Credentials, provider: string, body: unknown, account = 'a_1') =>
     credentials.put(account, provider, body);
 
-  it('are kept, listed without the secret, found, and removed', async () => {
+  it('are stored, listed without the secret, found, and removed', async () => {
     const { world, credentials } = await open();
     expect(await credentials.list('a_1')).toEqual([]);
     await put(credentials, 'openai', { api_key: key, extra: 1 });
@@ -61,7 +61,7 @@ describeDatabases("providers' credentials", (url) => {
     ]);
   });
 
-  it('leave nothing to read in the database', async () => {
+  it('are not readable in the database', async () => {
     const { world, credentials } = await open();
     await put(credentials, 'openai', { api_key: key });
     await credentials.register('a_1', 'vllm:lab', {
@@ -97,7 +97,7 @@ describeDatabases("providers' credentials", (url) => {
     expect((await credentials.find('a_1', 'openai'))?.apiKey).toBe('a-new-key-for-us-7777');
   });
 
-  it('show no part of a short key', async () => {
+  it('show no characters of a short key', async () => {
     const { credentials } = await open();
     const shown = [];
     for (const apiKey of ['k', 'elevenchars', 'twelve-chars']) {
@@ -107,7 +107,7 @@ describeDatabases("providers' credentials", (url) => {
     expect(shown).toEqual(['', '', 'hars']);
   });
 
-  describe('are asked for at the provider', () => {
+  describe('are verified with the provider', () => {
     it.each([
       ['openai', 'https://api.openai.test/v1/models', 'house', { authorization: `Bearer ${key}` }],
       ['hosts', 'http://10.0.0.1:8080/v1/models', 'house', { authorization: `Bearer ${key}` }],
@@ -168,16 +168,16 @@ describeDatabases("providers' credentials", (url) => {
         world.answer = answer;
         const own = await refusalOf(put(credentials, 'openai', { api_key: key }));
         expect(own).toMatchObject({ status: 502, type: 'upstream_error', code: 'credential_unverified' });
-        expect(own.message).toMatch(/could not be asked.*Nothing was stored/);
+        expect(own.message).toMatch(/could not be verified.*Nothing was stored/);
         const cloud = await refusalOf(put(credentials, 'azure', { api_key: key, base_url: resource }));
         expect(cloud).toMatchObject({ status: 422, code: 'credential_unverified', param: 'base_url' });
         expect(await world.rows()).toEqual([]);
       },
     );
 
-    it('an address that must not be asked is named as such, to whoever wrote it', async () => {
+    it('an address that is not allowed is reported to the author of the URL', async () => {
       const { world, credentials } = await open();
-      world.answer = new AddressRefused('It leads to an address that is not on the public internet.');
+      world.answer = new AddressRefused('Its host has an address that is not on the public internet.');
       const said = await refusalOf(put(credentials, 'azure', { api_key: key, base_url: resource }));
       expect(said).toMatchObject({
         status: 422,
@@ -186,7 +186,7 @@ describeDatabases("providers' credentials", (url) => {
     });
   });
 
-  describe('are refused before anybody is asked', () => {
+  describe('are refused before the provider is contacted', () => {
     it.each([
       [undefined, ['']],
       [null, ['']],
@@ -264,13 +264,13 @@ describeDatabases("providers' credentials", (url) => {
         code: 'provider_not_found',
         param: 'provider',
         message:
-          "There is no provider of that name (did you mean 'anthropic'?). Credentials are kept for anthropic, azure, google, hosts, openai.",
+          "There is no provider of that name (did you mean 'anthropic'?). Credentials can be stored for anthropic, azure, google, hosts, openai.",
       });
       for (const name of ['vllm:lab', '__proto__', 'constructor', ''])
         expect((await refusalOf(put(credentials, name, { api_key: key }))).status).toBe(404);
     });
 
-    it('any provider, where none is configured', async () => {
+    it('any provider, when none is configured', async () => {
       const { world } = await open();
       const said = await refusalOf(put(world.credentials(masters, []), 'openai', { api_key: key }));
       expect(said).toMatchObject({ status: 404, message: expect.stringContaining('[byok.<provider>]') });
@@ -289,14 +289,14 @@ describeDatabases("providers' credentials", (url) => {
       expect((await refusalOf(registering)).code).toBe('master_key_missing');
       expect((await refusalOf(credentials.rotate())).code).toBe('master_key_missing');
       expect(world.asked).toEqual([]);
-      // What needs no key works.
+      // An endpoint without a key works.
       await credentials.register('a_1', 'vllm:lab', { baseUrl: 'https://x.test/v1' });
       expect(await credentials.list('a_1')).toHaveLength(1);
     });
   });
 
   describe('of endpoints from the command line', () => {
-    it('are kept with any base URL, without asking anybody', async () => {
+    it('are stored with any base URL, without verification', async () => {
       const { world, credentials } = await open();
       await credentials.register('a_1', 'vllm:lab', { apiKey: key, baseUrl: 'http://192.168.1.5:8000/v1/' });
       await credentials.register('a_1', 'llama-cpp:mine', { baseUrl: 'https://models.test' });
@@ -339,8 +339,8 @@ describeDatabases("providers' credentials", (url) => {
     });
   });
 
-  describe('that a provider refuses later', () => {
-    it('are marked, and still found, so that nothing else is used instead', async () => {
+  describe('that a provider rejects later', () => {
+    it('are marked and still found, so that no other credential is used instead', async () => {
       const { credentials } = await open();
       await put(credentials, 'openai', { api_key: key });
       await credentials.markRejected('a_1', 'openai', key);
@@ -350,7 +350,7 @@ describeDatabases("providers' credentials", (url) => {
       await credentials.markRejected('a_2', 'openai');
     });
 
-    it('but not one that was stored meanwhile', async () => {
+    it('unless another credential was stored meanwhile', async () => {
       const { credentials } = await open();
       await put(credentials, 'openai', { api_key: 'the-new-one-of-ours' });
       await credentials.markRejected('a_1', 'openai', key);
@@ -358,8 +358,8 @@ describeDatabases("providers' credentials", (url) => {
     });
   });
 
-  describe('are remembered', () => {
-    it('for five seconds, also that there is none', async () => {
+  describe('are cached', () => {
+    it('for five seconds, including the absence of a credential', async () => {
       const { world, credentials } = await open();
       const elsewhere = world.credentials(masters);
       expect(await credentials.find('a_1', 'openai')).toBeUndefined();
@@ -373,7 +373,7 @@ describeDatabases("providers' credentials", (url) => {
       expect(await credentials.find('a_1', 'openai')).toBeUndefined();
     });
 
-    it('but never what was replaced while it was read', async () => {
+    it('but not if they are replaced while they are read', async () => {
       const { world, credentials } = await open();
       await put(credentials, 'openai', { api_key: key });
       const read = world.store.read.bind(world.store);
@@ -388,8 +388,8 @@ describeDatabases("providers' credentials", (url) => {
     });
   });
 
-  describe('that somebody changed at the database do not open', () => {
-    it('in any column that counts', async () => {
+  describe('that were tampered with in the database cannot be decrypted', () => {
+    it('in any authenticated column', async () => {
       const { world, credentials } = await open();
       await put(credentials, 'azure', { api_key: key, base_url: resource });
       await put(credentials, 'azure', { api_key: 'another-key-of-another', base_url: resource }, 'a_2');
@@ -452,14 +452,14 @@ describeDatabases("providers' credentials", (url) => {
   });
 });
 
-describe('a provider that is really asked', () => {
+describe('verification with a real provider', () => {
   let server: Server | undefined;
   afterEach(() => {
     server?.closeAllConnections();
     server?.close();
   });
 
-  it('decides by the key alone, and what it says of the key goes nowhere', async () => {
+  it('depends on the key only, and the provider response is not passed on', async () => {
     server = createServer((request, response) => {
       const fits = request.url === '/v1/models' && request.headers.authorization === `Bearer ${key}`;
       response.writeHead(fits ? 200 : 401, { location: '/v1/elsewhere' });

@@ -24,8 +24,8 @@ const faultOf = (work: () => unknown): string => {
   return 'it opened';
 };
 
-describe('a sealed secret', () => {
-  it('opens as it was, whatever it is', () => {
+describe('an encrypted secret', () => {
+  it('decrypts to the same text, for any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), fc.array(fc.string()), (secret, owner) => {
         const envelope = seal([first], owner, secret);
@@ -34,7 +34,7 @@ describe('a sealed secret', () => {
     );
   });
 
-  it('looks different each time, and shows nothing but its length', () => {
+  it('differs each time, and reveals only its length', () => {
     const envelopes = Array.from({ length: 50 }, () => sealed('sk-secret'));
     for (const name of ['wrapped_key', 'iv', 'tag', 'ciphertext'] as const)
       expect(new Set(envelopes.map((one) => one[name])).size).toBe(50);
@@ -44,7 +44,7 @@ describe('a sealed secret', () => {
     }
   });
 
-  it('does not open when any bit of it was changed', () => {
+  it('does not decrypt when any bit was changed', () => {
     fc.assert(
       fc.property(
         fc.constantFrom('wrapped_key', 'iv', 'tag', 'ciphertext' as const),
@@ -63,7 +63,7 @@ describe('a sealed secret', () => {
     );
   });
 
-  it('nor when a part is missing, longer, spelt otherwise, or of another one', () => {
+  it('nor when a part is missing, longer, encoded differently, or from another envelope', () => {
     const [envelope, other] = [sealed(), sealed()];
     for (const column of ['wrapped_key', 'iv', 'tag', 'ciphertext'] as const) {
       const text = envelope[column];
@@ -76,7 +76,7 @@ describe('a sealed secret', () => {
     }
   });
 
-  it('nor for anybody else', () => {
+  it('nor with other associated data', () => {
     const envelope = sealed();
     for (const others of [
       ['a_2', 'openai', 'c_1', null],
@@ -92,7 +92,7 @@ describe('a sealed secret', () => {
       expect(faultOf(() => unseal([first], others, envelope))).toMatch(/was changed/);
   });
 
-  it('nor with another key of that name, without its key, or by another algorithm, and says so', () => {
+  it('nor with another key of that id, without its key, or with another algorithm; the error says which', () => {
     const envelope = sealed('sk-secret');
     const faults = [
       faultOf(() => unseal([{ ...second, id: 'mk_1' }], belonging, envelope)),
@@ -103,23 +103,23 @@ describe('a sealed secret', () => {
       faultOf(() => unseal([first], belonging, { ...envelope, alg: 'none' as 'A256GCM' })),
     ];
     expect(faults).toEqual([
-      "the master key 'mk_1' does not open it: it is another key of that name, or the record was changed",
-      "it was sealed with the master key 'mk_1', which is not configured (there are: 'mk_2', 'mk_3')",
-      "it was sealed with the master key 'mk_1', which is not configured (there is none)",
-      "the master key 'mk_2' does not open it: it is another key of that name, or the record was changed",
-      "the master key 'mk_2' does not open it: it is another key of that name, or the record was changed",
+      "the master key 'mk_1' does not decrypt it: it is another key of that name, or the record was changed",
+      "it was encrypted with the master key 'mk_1', which is not configured (there are: 'mk_2', 'mk_3')",
+      "it was encrypted with the master key 'mk_1', which is not configured (there is none)",
+      "the master key 'mk_2' does not decrypt it: it is another key of that name, or the record was changed",
+      "the master key 'mk_2' does not decrypt it: it is another key of that name, or the record was changed",
       "its algorithm 'none' is not A256GCM",
     ]);
     expect(faults.join()).not.toContain('sk-secret');
   });
 
   it('cannot be made without a master key', () => {
-    expect(faultOf(() => sealed('sk-secret', []))).toBe('there is no master key to seal it with');
+    expect(faultOf(() => sealed('sk-secret', []))).toBe('there is no master key to encrypt it with');
   });
 });
 
 describe('rewrapping', () => {
-  it('puts it under the first master key and leaves the secret where it is', () => {
+  it('re-encrypts the data key with the first master key and leaves the ciphertext unchanged', () => {
     const envelope = sealed();
     const as = rewrap([second, first], belonging, envelope);
     expect(as).toMatchObject({ kek_id: 'mk_2' });

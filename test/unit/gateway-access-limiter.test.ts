@@ -11,7 +11,7 @@ import { ManualClock } from '../support/manual-clock.ts';
 
 const caller = (id: string) => ({ accountId: 'a_1', key: { id } }) as Caller;
 
-/** How a limiter answers: `in`, or the first words of its refusal. */
+/** The decision of a limiter: `in`, or the first words of its error. */
 async function entering(limiter: Limiter, id = 'k_1') {
   try {
     return { said: 'in', ...(await limiter.enter(caller(id))) };
@@ -28,8 +28,8 @@ const counted = (said: readonly string[]) => ({
   out: said.filter((one) => one !== 'in').length,
 });
 
-describe('the pace of a key', () => {
-  it('lets in, in any time, a bucket and what that time brings, and refuses nobody before that', () => {
+describe('the request rate of a key', () => {
+  it('admits, in any period, one bucket plus the refill of that period, and refuses nothing below that', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 50 }),
@@ -56,7 +56,7 @@ describe('the pace of a key', () => {
     );
   });
 
-  it('is a whole bucket again after a minute', () => {
+  it('refills a whole bucket within a minute', () => {
     for (const perMinute of [1, 7, 60, 6000, 10_000_000]) {
       const pace = paceOf(perMinute);
       expect(pace.depth).toBeGreaterThanOrEqual(60e6);
@@ -64,7 +64,7 @@ describe('the pace of a key', () => {
     }
   });
 
-  it('opens again when a clock that was far ahead is put right', () => {
+  it('recovers when a clock that was far ahead is corrected', () => {
     const pace = paceOf(10);
     const wrong = draw(pace, 0, 3600e6) ?? 0;
     expect(draw(pace, wrong, 1000e6)).toBe(1000e6 + pace.interval);
@@ -80,29 +80,27 @@ const refusal = (message: string) => ({
   body: { message, type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' },
 });
 
-/** What both kinds promise. */
+/** Guarantees of both limiters. */
 function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock: ManualClock }>) {
-  it('so many at a time, and the next when one has left', async () => {
+  it('limits concurrency, and admits the next request when one has left', async () => {
     const { limiter } = await make({ concurrency: 2, requestsPerMinute: 1000 });
     const [first, second] = [await entering(limiter), await entering(limiter)];
     expect([first.said, second.said, await saidTo(limiter)]).toEqual(['in', 'in', 'concurrency']);
     await expect(limiter.enter(caller('k_1'))).rejects.toMatchObject(
-      refusal(
-        'This key has 2 requests under way, as many as it may have at once: wait for one of them to end.',
-      ),
+      refusal('This key has 2 requests running, which is its limit: wait for one of them to end.'),
     );
     first.leave();
     first.leave();
     expect([await saidTo(limiter), await saidTo(limiter)]).toEqual(['in', 'concurrency']);
   });
 
-  it('so many a minute, coming back one by one', async () => {
+  it('limits the rate, refilling one request at a time', async () => {
     const { limiter, clock } = await make({ concurrency: 100, requestsPerMinute: 6 });
     const said = [];
     for (let n = 0; n < 8; n++) said.push(await saidTo(limiter));
     expect(said).toEqual([...Array.from({ length: 6 }, () => 'in'), 'rate', 'rate']);
     await expect(limiter.enter(caller('k_1'))).rejects.toMatchObject(
-      refusal('This key has sent 6 requests in a minute, as many as it may: send them more slowly.'),
+      refusal('This key has sent 6 requests in a minute, which is its limit: send them more slowly.'),
     );
     clock.pass(9999);
     expect(await saidTo(limiter)).toBe('rate');
@@ -112,7 +110,7 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
     expect(counted(await rounds(10, () => saidTo(limiter)))).toEqual({ in: 6, out: 4 });
   });
 
-  it('of each key for itself', async () => {
+  it('counts each key separately', async () => {
     const { limiter } = await make({ concurrency: 1, requestsPerMinute: 10 });
     expect([
       await saidTo(limiter, 'k_1'),
@@ -121,7 +119,7 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
     ]).toEqual(['in', 'in', 'concurrency']);
   });
 
-  it('who is refused has not sent a request', async () => {
+  it('does not count refused requests', async () => {
     const { limiter } = await make({ concurrency: 1, requestsPerMinute: 3 });
     for (let n = 0; n < 3; n++) {
       const { said, leave } = await entering(limiter);
@@ -132,7 +130,7 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
     expect(await saidTo(limiter)).toBe('rate');
   });
 
-  it('all at once: exactly so many', async () => {
+  it('admits exactly the limit of simultaneous requests', async () => {
     const { limiter } = await make({ concurrency: 7, requestsPerMinute: 1000 });
     expect(counted(await rounds(50, () => saidTo(limiter)))).toEqual({ in: 7, out: 43 });
   });
@@ -145,7 +143,7 @@ describe('the limiter of one gateway', () => {
   };
   promises(make);
 
-  it('in any order of asking, leaving and waiting, does as a list of what was let in would', async () => {
+  it('behaves like a reference model in any order of entering, leaving and waiting', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 1, max: 4 }),
@@ -221,17 +219,17 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     return { limiter: first, clock };
   });
 
-  it('counts over all of them at a time', async () => {
+  it('limits concurrency over all of them', async () => {
     const { first, second } = await several({ concurrency: 3, requestsPerMinute: 1000 }, 2);
     const places = [await entering(first), await entering(first), await entering(second)];
     expect([await saidTo(first), await saidTo(second)]).toEqual(['concurrency', 'concurrency']);
     places[0]?.leave();
-    // What has ended is told to the others with the next writing.
+    // Ended requests are reported to the others with the next write.
     await first.beat();
     expect([await saidTo(second), await saidTo(first)]).toEqual(['in', 'concurrency']);
   });
 
-  it('counts over all of them in a minute', async () => {
+  it('limits the rate over all of them', async () => {
     const { first, second, clock } = await several({ concurrency: 100, requestsPerMinute: 6 }, 2);
     const said = [];
     for (let n = 0; n < 4; n++) said.push(await saidTo(first), await saidTo(second));
@@ -240,7 +238,7 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     expect([await saidTo(first), await saidTo(second)]).toEqual(['in', 'rate']);
   });
 
-  it('lets in exactly so many when all ask at once', async () => {
+  it('admits exactly the limit of simultaneous requests over all gateways', async () => {
     const { limiters } = await several({ concurrency: 10, requestsPerMinute: 1000 });
     const asked = limiters.flatMap((limiter) => Array.from({ length: 20 }, () => saidTo(limiter)));
     expect(counted(await Promise.all(asked))).toEqual({ in: 10, out: 50 });
@@ -251,7 +249,7 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     expect(counted(await Promise.all(others))).toEqual({ in: 20, out: 100 });
   });
 
-  it('counts what a dead gateway had under way until its lease is over', async () => {
+  it('counts the requests of a dead gateway until their lease expires', async () => {
     const limits = { concurrency: 2, requestsPerMinute: 1000 };
     const { first, second, clock } = await several(limits, 2);
     await entering(first);
@@ -263,7 +261,7 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     expect(counted(await rounds(3, () => saidTo(second)))).toEqual({ in: 2, out: 1 });
   });
 
-  it('but not what a living one has, however long it takes', async () => {
+  it('keeps counting the requests of a living gateway, however long they take', async () => {
     const { first, second, clock } = await several({ concurrency: 1, requestsPerMinute: 1000 }, 2);
     const { leave } = await entering(first);
     for (let n = 0; n < 12; n++) {
@@ -276,7 +274,7 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     expect(await saidTo(second)).toBe('in');
   });
 
-  it('keeps no rows of gateways that died', async () => {
+  it('deletes the rows of dead gateways', async () => {
     const { at, first, second, clock } = await several({ concurrency: 5, requestsPerMinute: 1000 }, 2);
     await entering(first, 'k_1');
     await entering(second, 'k_2');
@@ -294,7 +292,7 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     expect(rows).toEqual([{ key_id: 'k_2', replica_id: 'replica_1' }]);
   });
 
-  it('in any order over three gateways: never more at once, and none lost', async () => {
+  it('in any order over three gateways, never exceeds the limit and loses no place', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(
@@ -337,9 +335,9 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     );
   });
 
-  it('hears everybody, at whatever moment of a transaction they come', async () => {
+  it('handles every request, at whatever moment of a transaction it arrives', async () => {
     const { first } = await several({ concurrency: 1000, requestsPerMinute: 1000 }, 1);
-    // No more beats, which would wake up whoever was forgotten.
+    // No more heartbeats, which would handle a forgotten request.
     await first.close();
     for (let moments = 0; moments < 40; moments++) {
       const places = await first.enter(caller('k_1')).then(async (place) => {
@@ -350,7 +348,7 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     }
   });
 
-  it('hands on what the database says, and is right again with the next beat', async () => {
+  it('passes database errors on, and is correct again after the next heartbeat', async () => {
     const [at, clock] = [await url(), new ManualClock()];
     const store = await GatewayStore.open({ url: at, replicaId: 'one', now: clock.now });
     const heard: string[] = [];

@@ -15,8 +15,8 @@ const keyText = (min: number, max: number) =>
     .map((characters) => characters.join(''));
 const provider = 'sk-proj-4fJ29aKQx0LmZ81TyBv7WnQpR3uXcD5e';
 
-describe('secrets are cut out of texts', () => {
-  it('wherever they stand and whatever is around them', () => {
+describe('secrets are redacted', () => {
+  it('anywhere in a text', () => {
     fc.assert(
       fc.property(keyText(8, 80), fc.string(), fc.string(), fc.string(), (secret, before, between, after) => {
         const safe = redactor(secret)(before + secret + between + secret + after);
@@ -29,19 +29,19 @@ describe('secrets are cut out of texts', () => {
     );
   });
 
-  it('and nothing is that shares with one what all of its kind begin with', () => {
+  it('but not texts that share only the public prefix of a secret', () => {
     const key = newSecret('gateway');
     const start = key.slice(0, 'lathe_gateway_'.length);
     const safe = redactor(`${start}stop${key.slice(18)}`);
     for (const code of ['gateway_stopping', 'a lathe_gateway_sto', 'lathe_gateway_']) {
-      // Four characters of what is secret are a piece of it; `gateway_stop` has them.
+      // A piece has at least four secret characters; `gateway_stop` has them.
       const told = code === 'gateway_stopping' ? redactor(`${start}stoX${key.slice(18)}`) : safe;
       expect(told(code)).toBe(code);
     }
     expect(safe(`${start}stop`)).not.toContain('stop');
   });
 
-  it('in any piece of eight characters and more', () => {
+  it('in any piece of eight characters or more', () => {
     fc.assert(
       fc.property(keyText(20, 60), fc.nat(), fc.nat(), (secret, a, b) => {
         const from = a % (secret.length - 8);
@@ -68,7 +68,7 @@ describe('secrets are cut out of texts', () => {
     expect(redactor(provider)(said(masked))).toBe(said(left));
   });
 
-  it('masked in any way that shows four characters of its ends', () => {
+  it('masked in any way that shows at least four characters of the ends', () => {
     fc.assert(
       fc.property(
         keyText(20, 60),
@@ -98,7 +98,7 @@ describe('secrets are cut out of texts', () => {
     }
   });
 
-  it('all of those that a request has', () => {
+  it('all secrets of a request', () => {
     const caller = newSecret('gateway');
     const redact = redactor(caller, undefined, provider, '');
     expect(redact(`${caller} asked with ${provider}`)).toBe('[redacted] asked with [redacted]');
@@ -106,8 +106,8 @@ describe('secrets are cut out of texts', () => {
   });
 });
 
-describe('all else stays', () => {
-  it('without a secret in it, any text as it is', () => {
+describe('other text is unchanged', () => {
+  it('any text without a secret', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 200 }), (text) => {
         expect(redactor(newSecret('gateway'), provider)(text)).toBe(text);
@@ -124,12 +124,12 @@ describe('all else stays', () => {
     expect(redactor(newSecret('gateway'), provider, `sk-ant-api03-${'Zq1'.repeat(20)}`)(text)).toBe(text);
   });
 
-  it('also beside a key that is too short to be a secret', () => {
+  it('when the key is too short to count as a secret', () => {
     expect(redactor('a', 'no')('a note: no answer')).toBe('a note: no answer');
     expect(redactor('s3cr')('it is s3cr and s3c')).toBe('it is [redacted] and s3c');
   });
 
-  it('and of a large text, full of masks, only the secret goes', () => {
+  it('in a large text full of masks, except for the secret', () => {
     const text = `${'x*'.repeat(100_000)}${provider}${'....'.repeat(50_000)}`;
     expect(redactor(provider)(text) === text.replace(provider, '[redacted]')).toBe(true);
   });

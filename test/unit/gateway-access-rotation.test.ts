@@ -16,7 +16,7 @@ describeDatabases('rotation', (url) => {
     for (const world of worlds.splice(0)) await world.store.close();
   });
 
-  it('puts all under the first key, after which the old one is not needed; a second time there is nothing to do', async () => {
+  it('re-encrypts all records with the first key, so that the old one is not needed; a second run changes nothing', async () => {
     const world = await filled(5);
     await world.credentials([]).register('a_0', 'vllm:lab', { baseUrl: 'https://x.test' });
     const before = await world.rows();
@@ -32,7 +32,7 @@ describeDatabases('rotation', (url) => {
     );
   });
 
-  it('names the records that no key opens, and does the others', async () => {
+  it('reports the records that no key decrypts, and rotates the others', async () => {
     const world = await filled(4);
     const stranger = world.credentials([masterKey('mk_lost')]);
     await stranger.put('a_lost', 'openai', { api_key: key });
@@ -44,14 +44,14 @@ describeDatabases('rotation', (url) => {
     expect(result).toMatchObject({ rewrapped: 3, current: 0 });
     expect([...result.faults].sort()).toEqual(
       [
-        `The record ${lost?.id} (account a_lost, provider openai) cannot be opened: it was sealed with the master key 'mk_lost', which is not configured (there are: 'mk_young', 'mk_old').`,
-        `The record ${broken?.id} (account a_2, provider openai) cannot be opened: its key opens, but the secret does not: the record was changed.`,
+        `The record ${lost?.id} (account a_lost, provider openai) cannot be decrypted: it was encrypted with the master key 'mk_lost', which is not configured (there are: 'mk_young', 'mk_old').`,
+        `The record ${broken?.id} (account a_2, provider openai) cannot be decrypted: its data key can be decrypted, but its secret cannot: the record was changed.`,
       ].sort(),
     );
     expect(result.faults.join()).not.toContain(key.slice(0, 8));
   });
 
-  it('goes on where it was broken off', async () => {
+  it('can be repeated after an interruption', async () => {
     const world = await filled(230);
     const both = world.credentials([young, old]);
     const transaction = world.store.transaction.bind(world.store);
@@ -65,14 +65,14 @@ describeDatabases('rotation', (url) => {
     expect(new Set((await world.rows()).map((row) => row.kek_id))).toEqual(new Set(['mk_young']));
   });
 
-  it('while others read, store and remove: every reader has the right key, and nothing stored is lost', async () => {
+  it('runs while others read, store and remove: every reader gets the right key, and nothing is lost', async () => {
     const world = await filled(60);
     const both = world.credentials([young, old]);
     let done = false;
     const reading = (async () => {
       let reads = 0;
       for (let n = 0; !done; n = (n + 7) % 40) {
-        // Fresh eyes each time: nothing is remembered.
+        // A new instance each time, without a cache.
         expect((await world.credentials([young, old]).find(`a_${n}`, 'openai'))?.apiKey).toBe(`${key}-${n}`);
         reads++;
       }
@@ -86,7 +86,7 @@ describeDatabases('rotation', (url) => {
     done = true;
     expect(await reading).toBeGreaterThan(0);
     expect([results[0].faults, results[1].faults]).toEqual([[], []]);
-    // Each was done by one of the two.
+    // Each record was rotated by one of the two.
     expect(results[0].rewrapped + results[1].rewrapped).toBeLessThanOrEqual(60);
     const last = await both.rotate();
     expect(last).toEqual({ rewrapped: 0, current: 50, faults: [] });

@@ -1,4 +1,4 @@
-/** What a name means to a caller: the model asked for or none, never another one in silence. */
+/** Name resolution: a name resolves to the requested model or to none, never silently to another one. */
 import { describe, expect, test } from 'vitest';
 import type { OwnCredential } from '../../src/gateway/access/types.ts';
 import { balanceBody, listBody, modelBody } from '../../src/gateway/catalog/bodies.ts';
@@ -73,7 +73,7 @@ const refused = async (work: Promise<unknown>): Promise<WireError> => {
 const idsOf = (candidates: readonly { model: { id: string } }[]) => candidates.map((one) => one.model.id);
 
 describe('names', () => {
-  test("an exact id is itself, at the house's cost", async () => {
+  test("an exact id is that model, with the operator's credential", async () => {
     const found = await catalog.resolve('gpt-5-mini', none);
     expect(found).toMatchObject({ requested: 'gpt-5-mini', reason: 'as_requested' });
     expect(found.candidates).toEqual([
@@ -83,7 +83,7 @@ describe('names', () => {
     expect((await catalog.resolve('gpt-5', none)).model.upstream).toBe('gpt-5-2026');
   });
 
-  test('an alias is routed, a namespaced spelling is as requested with another effective id', async () => {
+  test('an alias has the reason `routed`; a namespaced name is `as_requested` with another effective id', async () => {
     const routed = await catalog.resolve('auto', none);
     expect([routed.model.id, routed.reason]).toEqual(['gpt-5-mini', 'routed']);
     const spaced = await catalog.resolve('openai/gpt-5', none);
@@ -114,7 +114,7 @@ describe('names', () => {
     expect(error.message).toMatch(message);
   });
 
-  test('a name as long as a book is not repeated whole', async () => {
+  test('a very long name is not repeated in full', async () => {
     const error = await refused(catalog.resolve('x'.repeat(100_000), none));
     expect(error.message.length).toBeLessThan(400);
   });
@@ -123,10 +123,7 @@ describe('names', () => {
     const asker = { ...none, models: ['gpt-5-mini'] };
     expect(idsOf((await catalog.resolve('auto', asker)).candidates)).toEqual(['gpt-5-mini']);
     const error = await refused(catalog.resolve('gpt-5', asker));
-    expect([error.status, error.message]).toEqual([
-      404,
-      "The model 'gpt-5' is not one that this API key may use.",
-    ]);
+    expect([error.status, error.message]).toEqual([404, "This API key may not use the model 'gpt-5'."]);
     expect((await catalog.listFor(asker.models, asker.own)).map(({ id }) => id)).toEqual(['gpt-5-mini']);
     const hint = await refused(catalog.resolve('gpt-55', { ...none, models: ['vendor/open-8b'] }));
     expect(hint.message).not.toMatch(/Did you mean 'gpt-5'/);
@@ -134,14 +131,14 @@ describe('names', () => {
 });
 
 describe("callers' own credentials", () => {
-  test("are used before the house's, and the house's is not tried after them", async () => {
+  test("are used in place of the operator's, which is not tried after them", async () => {
     const { candidates } = await catalog.resolve('gpt-5-mini', { ...none, own: credentials(own('openai')) });
     expect(candidates.map(({ credential }) => credential)).toEqual([
       { kind: 'byok', provider: 'openai', apiKey: 'sk-own-openai' },
     ]);
   });
 
-  test('bring the models of a provider that the house has no key for', async () => {
+  test('add the models of a provider for which the operator has no key', async () => {
     const asker = { ...none, own: credentials(own('closed')) };
     expect((await catalog.resolve('gem', asker)).candidates[0]?.credential).toMatchObject({ kind: 'byok' });
     const ids = (await catalog.listFor(undefined, asker.own)).map(({ id }) => id);
@@ -156,7 +153,7 @@ describe("callers' own credentials", () => {
     expect(candidates[0]?.credential).toEqual({ kind: 'house', apiKey: undefined });
   });
 
-  test('of a cloud resource bring deployments, by both spellings, but not in place of a catalog model', async () => {
+  test('of a cloud resource add deployments, by both names, but do not replace a catalog model', async () => {
     const asker = { ...none, own: credentials(own('azure', 'https://mine.openai.azure.com')) };
     for (const name of ['my-gpt', 'azure/my-gpt']) {
       const { model: found, candidates, reason } = await catalog.resolve(name, asker);
@@ -178,7 +175,7 @@ describe("callers' own credentials", () => {
         },
       ]);
       expect(found.price).toMatchObject({ input: 0n, output: 0n });
-      // Nobody here knows its levels, so the caller's goes through.
+      // Its levels are unknown, so the caller's is passed on.
       expect(found.efforts).toContain('xhigh');
     }
     expect((await catalog.resolve('gpt-5', asker)).model.provider.id).toBe('openai');
@@ -187,7 +184,7 @@ describe("callers' own credentials", () => {
       expect((await refused(catalog.resolve(name, asker))).status).toBe(404);
   });
 
-  test('of an endpoint bring its models, at no cost', async () => {
+  test('of an endpoint add its models, free of charge', async () => {
     const asker = { ...none, own: credentials(own('vllm:lab', 'http://10.0.0.9:8000/v1')) };
     const { model: found, candidates } = await catalog.resolve('vllm:lab/org/model-7b', asker);
     expect(found).toMatchObject({ id: 'vllm:lab/org/model-7b', upstream: 'org/model-7b' });
@@ -202,7 +199,7 @@ describe("callers' own credentials", () => {
 });
 
 describe('fallbacks', () => {
-  test("stand in the caller's order, then the configuration's; what the caller cannot use is left out", async () => {
+  test("are in the caller's order, then the configuration's; unusable ones are left out", async () => {
     const plain = await catalog.resolve('gpt-5', none);
     expect(idsOf(plain.candidates)).toEqual(['gpt-5', 'vendor/open-8b', 'gpt-5-mini']);
     const named = await catalog.resolve('gpt-5', { ...none, fallbacks: ['auto', 'gpt-5', 'gpt-5-mini'] });
@@ -212,7 +209,7 @@ describe('fallbacks', () => {
     expect(idsOf((await catalog.resolve('gpt-5-mini', none)).candidates)).toEqual(['gpt-5-mini']);
   });
 
-  test('that the caller names and nobody knows, or more than three, are 400', async () => {
+  test('that the caller names are 400 when they are unknown or more than three', async () => {
     const unknown = await refused(
       catalog.resolve('gpt-5', { ...none, fallbacks: ['gpt-5-mni', 'auto', 'nothing'] }),
     );
@@ -226,8 +223,8 @@ describe('fallbacks', () => {
   });
 });
 
-describe('what callers are shown', () => {
-  test("a model is what the catalog decided and what OpenAI's clients read, without a secret", () => {
+describe('response bodies', () => {
+  test("a model has the catalog's members and those that OpenAI's clients read, without secrets", () => {
     const [first] = catalog.list();
     if (!first) throw new Error('no models');
     expect(modelBody(first)).toEqual({
@@ -252,7 +249,7 @@ describe('what callers are shown', () => {
     expect(JSON.parse(text)).toMatchObject({ object: 'list' });
   });
 
-  test('a balance is whole nanodollars', () => {
+  test('a balance is in integer nanodollars', () => {
     const balance = { remaining: 5n, included: 3n, allowanceRemaining: 2n, creditsRemaining: -1n };
     expect(balanceBody(balance)).toEqual({
       remaining_nanodollars: 5,

@@ -79,7 +79,7 @@ const json = async (...args: string[]) => {
 };
 
 describe('accounts and keys', () => {
-  test('an account is opened, credited, corrected and listed, in exact dollars', async () => {
+  test('an account is created, credited, corrected and listed, in exact dollars', async () => {
     const made = await onBooks(
       'account',
       'create',
@@ -108,14 +108,16 @@ describe('accounts and keys', () => {
     });
   });
 
-  test('a key is printed once and alone, and never again', async () => {
+  test('a key is printed only once, alone on stdout', async () => {
     await onBooks('account', 'create', 'acme');
     const line =
       'key create --account acme --cap-usd 1 --expires 90d --models small,auto,,small --label ci'.split(' ');
     const made = await onBooks(...line);
     expect(made.out).toMatch(/^lathe_gateway_[\w-]{43}\n$/);
     const secret = made.out.trim();
-    expect(made.err).toMatch(/^lathe: k_[0-9a-f]{16} of the account acme; the key is shown this once\n$/);
+    expect(made.err).toMatch(
+      /^lathe: created k_[0-9a-f]{16} for the account acme; the key is shown only once\n$/,
+    );
     const { data } = (await json('key', 'list')) as { data: Record<string, unknown>[] };
     expect(data).toHaveLength(1);
     expect(data[0]).toMatchObject({
@@ -137,7 +139,7 @@ describe('accounts and keys', () => {
     expect((await onBooks('key', 'list')).out).toMatch(/revoked 20/);
   });
 
-  test('a model that the configuration does not have is remarked upon', async () => {
+  test('a model that is not in the configuration causes a remark', async () => {
     await onBooks('account', 'create', 'acme');
     const made = await onBooks(
       'key',
@@ -155,11 +157,11 @@ describe('accounts and keys', () => {
     expect(made.out).toMatch(/^lathe_gateway_/);
   });
 
-  test('the books are audited, and those with faults end with 1', async () => {
+  test('the ledger is audited; faults exit with 1', async () => {
     await onBooks('account', 'create', 'acme', '--credit-usd', '1');
     expect(await onBooks('ledger', 'audit')).toMatchObject({
       code: 0,
-      out: expect.stringMatching(/in order: 1 account, 1 transaction, 2 entries, 0 open holds\n$/),
+      out: expect.stringMatching(/is consistent: 1 account, 1 transaction, 2 entries, 0 open holds\n$/),
     });
     const audit = {
       ok: false,
@@ -178,13 +180,13 @@ describe('accounts and keys', () => {
         };
       },
     });
-    expect(broken).toMatchObject({ code: 1, err: 'lathe: the books are not in order: 1 fault\n' });
+    expect(broken).toMatchObject({ code: 1, err: 'lathe: the ledger is inconsistent: 1 fault\n' });
     expect(broken.out).toContain('a_1 is off');
   });
 });
 
 describe('credentials', () => {
-  test('an endpoint is given, listed without its key, sealed anew and taken away', async () => {
+  test('an endpoint is added, listed without its key, re-encrypted and removed', async () => {
     await onBooks('account', 'create', 'acme');
     const keyFile = join(folder, 'endpoint.key');
     await writeFile(keyFile, 'sk-endpoint-abcd\n');
@@ -198,11 +200,11 @@ describe('credentials', () => {
     expect(listed.out).toMatch(/acme +vllm:lab +active +\.\.\.abcd +http:\/\/10\.0\.0\.5:8000\/v1/);
     expect(listed.out).not.toContain('sk-endpoint');
     const rotated = await onBooks('secrets', 'rotate', '--config', config);
-    expect(rotated.out).toMatch(/^0 credentials sealed anew with mk_[0-9a-f]{16}, 1 needed nothing\n$/);
+    expect(rotated.out).toMatch(/^0 credentials re-encrypted with mk_[0-9a-f]{16}, 1 unchanged\n$/);
     const other = { ...env, MASTER: Buffer.alloc(32, 9).toString('base64') };
     const lost = await run(['secrets', 'rotate', '--config', config, '--database', database], { env: other });
     expect(lost.code).toBe(1);
-    expect(lost.err).toContain('add the master key that sealed them to previous');
+    expect(lost.err).toContain('add the master key that encrypted them to previous');
     const take = ['endpoint', 'remove', 'vllm:lab', '--account', 'acme'];
     expect((await onBooks(...take)).out).toBe('acme no longer has vllm:lab\n');
     expect(await onBooks(...take)).toMatchObject({ code: 1, out: '' });
@@ -220,7 +222,7 @@ describe('credentials', () => {
 });
 
 describe('catalog check', () => {
-  test('shows models, exact prices and whether there are keys, never what they are', async () => {
+  test('shows models, exact prices and whether there are keys, never the keys', async () => {
     const { out, code } = await run(['catalog', 'check', '--config', config]);
     expect(code).toBe(0);
     expect(out).toMatch(/small +p +set +0\.075 +2 +0\.075 +0\.075 +1000 +100 +chat/);
@@ -234,7 +236,7 @@ describe('catalog check', () => {
     for (const secret of Object.values(env)) expect(out + text).not.toContain(secret);
   });
 
-  test('tells all faults and ends with 1', async () => {
+  test('reports all faults and exits with 1', async () => {
     const refused = await run(['catalog', 'check', '--config', config], { env: {} });
     expect(refused.code).toBe(1);
     expect(refused.out.split('\n')).toHaveLength(3);
@@ -248,7 +250,7 @@ describe('catalog check', () => {
 });
 
 describe('serve', () => {
-  test('listens with what the flags and the file say, and stops in order', async () => {
+  test('uses the settings of flags and file, and stops gracefully', async () => {
     let served: ServeOptions | undefined;
     const stopped: number[] = [];
     let signal: () => void = () => undefined;
@@ -303,18 +305,18 @@ describe('serve', () => {
     );
     const { code, err } = await run(['catalog', 'check', '--config', odd]);
     expect(code).toBe(0);
-    expect(err).toContain('the base_url of p, https://p.test, names no version');
-    expect(err).toMatch(/reads from a cache costs \$1000 a million tokens, more than other input/);
+    expect(err).toContain('the base_url of p, https://p.test, has no version');
+    expect(err).toMatch(/cached input of \S+ costs \$1000 per million tokens, more than other input/);
     expect((await run(['catalog', 'check', '--config', config])).err).toBe('');
   });
 
-  test('remarks that a key would go over plain http, and goes on', async () => {
+  test('warns that a key would be sent over plain http, and continues', async () => {
     const open = join(folder, 'open.toml');
     const secure = await readFile(config, 'utf8');
     await writeFile(open, secure.replace('https://p.test', 'http://p.test'));
     const checked = await run(['catalog', 'check', '--config', open]);
     expect(checked).toMatchObject({ code: 0 });
-    expect(checked.err).toContain('the key of p goes to p.test over plain http');
+    expect(checked.err).toContain('the key of p is sent to p.test over plain http');
     expect((await run(['catalog', 'check', '--config', config])).err).toBe('');
     const { out } = await run(['catalog', 'check', '--config', open, '--json']);
     expect(JSON.parse(out)).toMatchObject({ ok: true, remarks: [expect.stringContaining('p.test')] });
@@ -333,12 +335,12 @@ describe('serve', () => {
   });
 });
 
-describe('how a line is refused', () => {
+describe('invalid command lines', () => {
   test.each<[string, RegExp]>([
     ['account creat x', /unknown command 'account creat' \(did you mean 'account create'\?\)/],
     ['acount list', /did you mean 'account list'\?/],
     ['servee', /did you mean 'serve'\?/],
-    ['ledger', /'ledger' needs one more word; there are: ledger audit/],
+    ['ledger', /'ledger' needs a subcommand: ledger audit/],
     ['account create', /account create needs NAME/],
     ['account credit acme', /account credit needs USD/],
     ['account create a b', /takes NAME, got also 'b'/],
@@ -356,8 +358,8 @@ describe('how a line is refused', () => {
     ['account credit a five', /USD: expected US dollars/],
     ['key create --account a --expires soon', /--expires: expected a duration such as 90d/],
     ['key create --account a --expires 2030-13-01', /--expires/],
-    ['key create --account a --expires 2030-02-31', /--expires: expected a duration/],
-    ['key create --account a --expires 2020-01-01', /--expires: 2020-01-01T00:00:00\.000Z is over already/],
+    ['key create --account a --expires 2030-02-31', /--expires: expected a time from now/],
+    ['key create --account a --expires 2020-01-01', /--expires: 2020-01-01T00:00:00\.000Z is in the past/],
     ['key create --account a --models ,', /--models: expected ids of models/],
     ['endpoint add VLLM --account a --base-url http://x', /expected KIND:SLUG/],
     ['account list --config nowhere.toml', /nowhere\.toml: there is no such file/],
@@ -373,12 +375,12 @@ describe('how a line is refused', () => {
     expect([code, err.includes('hunter2')]).toEqual([2, false]);
   });
 
-  test('all faults of a line come at once', async () => {
+  test('all faults of a command line are reported at once', async () => {
     const { err } = await run(['key', 'create', 'x', '--cap-usd', 'y', '--port', '1', '--nope']);
     expect(err.split('\n').filter((line) => line.startsWith('lathe: '))).toHaveLength(5);
   });
 
-  test('what is wrong with the books ends with 1', async () => {
+  test('ledger errors exit with 1', async () => {
     await onBooks('account', 'create', 'acme');
     const unknown = await onBooks('account', 'credit', 'acne', '1');
     expect(unknown).toMatchObject({ code: 1, out: '' });
@@ -390,8 +392,8 @@ describe('how a line is refused', () => {
   });
 });
 
-describe('empty books', () => {
-  test('say where they are, for they may be the wrong ones', async () => {
+describe('an empty database', () => {
+  test('is named in messages, because it may be the wrong one', async () => {
     const listed = await onBooks('account', 'list');
     expect(listed.code).toBe(0);
     expect(listed.err).toContain(`there are no accounts in ${database};`);
@@ -400,7 +402,7 @@ describe('empty books', () => {
     expect(keyed.err).toContain(`there is no account 'acme', nor any other in ${database};`);
   });
 
-  test('and name no password', async () => {
+  test('is named without a password', async () => {
     const elsewhere: Partial<GatewayWorld> = {
       openBooks: (options) => openBooks({ ...options, database }),
     };
@@ -412,14 +414,14 @@ describe('empty books', () => {
 });
 
 describe('help', () => {
-  test('is a word, too', async () => {
+  test('is also a command', async () => {
     const all = await run(['help']);
     expect(all).toMatchObject({ code: 0, err: '' });
     expect(all.out).toBe((await run(['--help'])).out);
     expect((await run(['help', 'key', 'create'])).out).toBe((await run(['key', 'create', '--help'])).out);
   });
 
-  test('names every command, and of each what it takes', async () => {
+  test('lists every command and its arguments', async () => {
     const { out } = await run([]);
     for (const name of commandNames) expect(out).toContain(`  ${name}`);
     expect((await run(['--version'])).out).toBe('lathe 1.2.3\n');
@@ -431,7 +433,7 @@ describe('help', () => {
 });
 
 describe('amounts', () => {
-  test('are read and shown exactly', () => {
+  test('are parsed and formatted exactly', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(10n ** 18n), max: 10n ** 18n }), (nano) => {
         expect(nanoOf(dollars(nano))).toBe(nano);
@@ -447,7 +449,7 @@ describe('amounts', () => {
     ]);
   });
 
-  test('below zero are words, not flags', () => {
+  test('below zero are arguments, not flags', () => {
     expect(parseGatewayArgs(['account', 'credit', 'a', '-5.25'])).toMatchObject({ words: ['a', '-5.25'] });
     expect(parseGatewayArgs(['account', 'create', '--', '--odd'])).toMatchObject({ words: ['--odd'] });
   });

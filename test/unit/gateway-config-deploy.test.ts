@@ -61,7 +61,7 @@ const pinned = /^[a-z0-9./-]+:\d+\.\d+[\w.-]*$/;
 
 describe('the configuration', () => {
   const secret = manifest('secret.example.yaml').stringData;
-  test('loads with the variables that the secret and the compose file bring', async () => {
+  test('loads with the variables of the secret and the compose file', async () => {
     const env = Object.fromEntries(Object.keys(secret).map((name) => [name, 'sk-x']));
     const place = {
       name: 'gateway.toml',
@@ -101,7 +101,7 @@ describe('the manifests', () => {
     expect(template.spec['terminationGracePeriodSeconds']).toBeGreaterThanOrEqual(pause + grace + closeSecs);
   });
 
-  test('it is asked whether it lives without its database, and whether it is ready with it', () => {
+  test('liveness does not depend on the database, and readiness does', () => {
     const { startupProbe, readinessProbe, livenessProbe, ports } = gateway;
     expect(readinessProbe.httpGet.path).toBe('/ready');
     expect(livenessProbe.httpGet.path).toBe('/health');
@@ -110,7 +110,7 @@ describe('the manifests', () => {
     expect(ports).toContainEqual({ name: 'http', containerPort: 8090 });
   });
 
-  test('it is nobody, writes nothing and has bounds', () => {
+  test('runs as nobody, writes nothing and has resource limits', () => {
     expect(template.spec['automountServiceAccountToken']).toBe(false);
     expect(template.spec['securityContext']).toMatchObject({
       runAsNonRoot: true,
@@ -128,7 +128,7 @@ describe('the manifests', () => {
     expect(gateway.volumeMounts.map(({ name }) => name)).toEqual(volumes);
   });
 
-  test('what belongs together names the same', () => {
+  test('references between manifests match', () => {
     const labels = { 'app.kubernetes.io/name': 'lathe-gateway' };
     expect(template.metadata.labels).toEqual(labels);
     expect(spec['selector']).toEqual({ matchLabels: labels });
@@ -167,7 +167,7 @@ describe('the compose file', () => {
   };
   const gateways = Object.entries(services).filter(([name]) => name.startsWith('gateway-'));
 
-  test('has three gateways that a balancer knows', () => {
+  test('has three gateways behind the load balancer', () => {
     expect(gateways).toHaveLength(3);
     const conf = read('nginx.conf');
     for (const [name, { command = [], stop_grace_period: patience = '' }] of gateways) {
@@ -199,7 +199,7 @@ describe('the compose file', () => {
       expect(read('.env.example')).toMatch(new RegExp(`^${variable[1]}=$`, 'm'));
   });
 
-  test("the image is of a pinned Node, and its program nobody's", () => {
+  test('the image has a pinned Node and runs as nobody', () => {
     const lines = read('Dockerfile').split('\n');
     for (const line of lines.filter((one) => one.startsWith('FROM ')))
       expect(line.split(' ')[1]).toMatch(pinned);
@@ -212,7 +212,7 @@ describe('the compose file', () => {
 describe('docs/gateway.md', () => {
   const page = readFileSync(new URL('../../docs/gateway.md', import.meta.url), 'utf8');
 
-  test('has a configuration that loads, and quotes a fault as it is told', async () => {
+  test('has a configuration that loads, and quotes a fault exactly', async () => {
     const source = /<<'TOML'\n(.*?)\nTOML\n/s.exec(page)?.[1] ?? '';
     const place = { name: 'gateway.toml', folder: '/', env: {} };
     expect((await new GatewayFile(source, place).config()).models.map(({ id }) => id)).toEqual(['tiny']);
@@ -224,7 +224,7 @@ describe('docs/gateway.md', () => {
     expect(quoted).toMatch(/^models\[0\]\.in_usd_per_mtok: expected decimal text/);
   });
 
-  test('has commands that are those of the program', () => {
+  test('has the commands of the program', () => {
     const lines = [
       ...page.matchAll(/node dist\/gateway\.js ([a-z][^#&)\n]*)/g),
       ...page.matchAll(/^\| `([a-z]+ .*?)`/gm),

@@ -1,4 +1,4 @@
-/** `gateway.toml`: what it means, and every fault at once, each with its line, what was expected and what came. */
+/** `gateway.toml`: its meaning, and its faults: all at once, each with its line, the expected and the actual value. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -53,7 +53,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 describe('what a file means', () => {
-  test('the shipped example is in order', async () => {
+  test('the shipped example is valid', async () => {
     const source = readFileSync(new URL('../../gateway.example.toml', import.meta.url), 'utf8');
     const config = await configOf(source, {
       OPENAI_API_KEY: 'sk-1',
@@ -94,7 +94,7 @@ describe('what a file means', () => {
     expect(config.limits).toEqual((await configOf('')).limits);
   });
 
-  test('a model with all that can be said of one', async () => {
+  test('a model with every member', async () => {
     const source = `${provider}${model(
       'm',
       `upstream = "m-1"
@@ -144,7 +144,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
       Buffer.alloc(32, 2),
     ]);
     expect(masterKeys[0]?.id).toMatch(/^mk_[0-9a-f]{16}$/);
-    // The same key has the same name, however it is written.
+    // The same key has the same id in every encoding.
     expect(masterKeys[1]?.id).toBe(masterKeys[2]?.id);
     expect(await fileOf(source, {}, folder).database()).toBe(`sqlite:${folder}/data/gateway.db`);
     expect(await fileOf('database_env = "DB"', { DB: 'postgres://u:p@h/d' }).database()).toBe(
@@ -152,7 +152,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     );
   });
 
-  test('what a command does not need may be missing', async () => {
+  test('secrets that a command does not need may be missing', async () => {
     const source = `${provider}${model('m')}[secrets]\nmaster_key_env = "MASTER"\n`;
     const bare = fileOf(source, { KEY: undefined });
     expect(await bare.database()).toBeUndefined();
@@ -161,7 +161,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     expect(await faults(bare.config())).toHaveLength(1);
   });
 
-  test('the models of a host stand beside those of the file', async () => {
+  test("the host's models are added to those of the file", async () => {
     const source = '[aliases]\nauto = "lathe-tiny"\n';
     expect(await faults(configOf(source))).toEqual([
       "gateway.toml:2: aliases.auto: there is no model 'lathe-tiny'",
@@ -172,7 +172,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
 });
 
 describe('faults', () => {
-  test('come all at once, each at its own line, with what was expected and what came', async () => {
+  test('are reported at once, each with its line, the expected and the actual value', async () => {
     const source = `modles = 1
 [[providers]]
 id = "P!"
@@ -217,7 +217,7 @@ to = []
       'gateway.toml:12: providers[1].api_key_env: expected the name of an environment variable: letters, digits and _',
       'gateway.toml:18: models[0].caps[1]: expected one of chat, tools, images, reasoning, structured_output, completions, embeddings, caching, got "vision"',
       'gateway.toml:19: models[0].context_window: expected a whole number from 1 to 100000000 tokens, got 0.5',
-      'gateway.toml:21: models[0].in_usd_per_mtok: expected decimal text in quotes, as "0.15": a number is read in binary, which holds most prices only nearly, and money is exact here, got 0.15',
+      'gateway.toml:21: models[0].in_usd_per_mtok: expected decimal text in quotes, as "0.15": a number is binary floating point, which cannot hold most prices exactly, got 0.15',
       'gateway.toml:22: models[0].out_usd_per_mtok: must not be negative, got "-2"',
       'gateway.toml:23: models[0].cache_read_usd_per_mtok: must be written out, without an exponent, as "0.075", got "1e-3"',
       'gateway.toml:24: models[0].long_context.over: is missing; expected a whole number from 1 to 100000000 tokens',
@@ -256,12 +256,12 @@ to = []
     [
       'two keys',
       `${provider}api_key_file = "k"`,
-      [/:6: providers\[0\]\.api_key_file: there is an api_key_env/],
+      [/:6: providers\[0\]\.api_key_file: api_key_env is set too/],
     ],
     [
       'access without a table',
       `${provider}access = "byok"`,
-      [/uses no key of the house/, /needs a table \[byok\.p\]/],
+      [/uses callers' keys only/, /needs a table \[byok\.p\]/],
     ],
     [
       'a model twice',
@@ -333,7 +333,7 @@ to = []
       'a fallback to itself, and fallbacks twice',
       `${provider}${model('m')}${'[[fallbacks]]\nmodel = "m"\nto = ["m"]\n'.repeat(2)}`,
       [
-        /to\[0\]: 'm' cannot stand in for itself/,
+        /to\[0\]: 'm' cannot be its own fallback/,
         /fallbacks\[1\]\.model: 'm' has fallbacks already/,
         /to\[0\]/,
       ],
@@ -381,7 +381,7 @@ to = []
     [
       'two databases',
       'database = "sqlite:x"\ndatabase_env = "KEY"',
-      [/:2: database_env: there is a database, too/],
+      [/:2: database_env: database is set too/],
     ],
     ['what is no TOML', 'a = \n', [/^gateway\.toml:1:\d+: not valid TOML/]],
   ];
@@ -391,12 +391,12 @@ to = []
     for (const [index, fault] of expected.entries()) expect(found[index]).toMatch(fault);
   });
 
-  test('two models may stand in for each other: only the list of the model asked for is gone through', async () => {
+  test('two models may be fallbacks of each other: only the list of the requested model is used', async () => {
     const each = '[[fallbacks]]\nmodel = "m"\nto = ["n"]\n[[fallbacks]]\nmodel = "n"\nto = ["m"]\n';
     expect(await faults(configOf(provider + model('m') + model('n') + each))).toEqual([]);
   });
 
-  test('no fault tells a secret', async () => {
+  test('no fault contains a secret', async () => {
     const secret = 'sk-planted-1234567890';
     const sources = [
       `database = "mysql://u:${secret}@h/d"`,
@@ -417,7 +417,7 @@ to = []
     expect(found.join('\n')).not.toContain(secret);
   });
 
-  test('whatever stands in a file, it is a configuration or a list of faults', async () => {
+  test('any file is a configuration or a list of faults', async () => {
     const value = fc.constantFrom(
       '1',
       '"x"',

@@ -14,7 +14,7 @@ interface Body {
   readonly reasoning?: { readonly effort?: Effort };
 }
 
-/** What a provider is told of each effort, asked for on each of OpenAI's wires. */
+/** What is sent to a provider for each effort that is requested on each of OpenAI's wires. */
 function told(wire: WireKind, more: Partial<Model>, member: (body: Body) => unknown) {
   const model = modelOf(wire, { efforts: undefined, ...more });
   const said = (client: typeof chatWire, body: Record<string, unknown>) => {
@@ -36,31 +36,31 @@ const both = (expected: readonly (string | undefined)[]) => ({ chat: expected, r
 const usual = ['low', 'low', 'low', 'medium', 'high', 'high', 'high'];
 const named = (body: Body) => body.reasoning_effort;
 
-describe('reasoning_effort for a model whose levels the configuration does not name', () => {
-  it('is the nearest of those that are assumed of its wire', () => {
+describe('reasoning_effort for a model without configured levels', () => {
+  it('is mapped to the nearest of the levels assumed for its wire', () => {
     expect(told('openai-chat', {}, named)).toEqual(both(usual));
     expect(told('openai-responses', {}, (body) => body.reasoning?.effort)).toEqual(both(usual));
   });
 
-  it('is as it came for a host of ours, which knows all of them', () => {
+  it('is passed unchanged to a lathe host, which supports all levels', () => {
     expect(told('lathe', {}, named)).toEqual(both(efforts));
   });
 
-  it('is left out where the model takes none, or where its provider refuses what a model does not know', () => {
+  it('is omitted when the model supports none, or when its provider rejects unknown levels', () => {
     const none = both(efforts.map(() => undefined));
     expect(told('openai-chat', { efforts: [] }, named)).toEqual(none);
     expect(told('openai-chat', { caps: new Set(['chat']) }, named)).toEqual(none);
     expect(told('openai-chat', { family: 'mistral' }, named)).toEqual(none);
   });
 
-  it('and what is assumed, catalog check says', () => {
+  it('`catalog check` reports the assumed levels', () => {
     const assumed = (wire: WireKind, more: Partial<Model> = {}) =>
       assumptionsOn({ ...configOf([]), models: [modelOf(wire, { efforts: undefined, ...more })] });
     expect(assumed('openai-chat')).toEqual([
       'the-model has the capability reasoning: its levels of reasoning_effort are assumed to be low, medium, high; name them with efforts = [...], or efforts = [] where it takes none',
     ]);
     expect(assumed('openai-responses')).toHaveLength(1);
-    expect(assumed('openai-chat', { family: 'mistral' })[0]).toContain('is left out of what is sent to it');
+    expect(assumed('openai-chat', { family: 'mistral' })[0]).toContain('reasoning_effort is not sent to it');
     for (const wire of ['lathe', 'google', 'anthropic-messages'] as const) expect(assumed(wire)).toEqual([]);
     expect(assumed('openai-chat', { efforts: ['low'] })).toEqual([]);
     expect(assumed('openai-chat', { efforts: [] })).toEqual([]);

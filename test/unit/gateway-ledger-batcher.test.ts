@@ -17,20 +17,20 @@ function batcher(isAlone: boolean) {
 }
 
 describe('commits that are shared', () => {
-  it('begin at once where nobody else is about to ask', async () => {
+  it('begin at once when no other operation is expected', async () => {
     const { made, commits } = batcher(true);
     const done = made.do('a');
     expect(commits).toEqual([['a']]);
     expect(await done).toBe('a done');
   });
 
-  it('take along what comes while one is under way', async () => {
+  it('include the operations that arrive during a running commit', async () => {
     const { made, commits } = batcher(true);
     await Promise.all(['a', 'b', 'c'].map((operation) => made.do(operation)));
     expect(commits).toEqual([['a'], ['b', 'c']]);
   });
 
-  it('wait for what others bring in the same turn, up to as many as one may have', async () => {
+  it('wait for the operations of the same turn, up to the limit of one commit', async () => {
     const { made, commits } = batcher(false);
     const done = await Promise.all(['a', 'b', 'c', 'd'].map((operation) => made.do(operation)));
     expect(commits).toEqual([['a', 'b', 'c'], ['d']]);

@@ -9,7 +9,7 @@ import { noDisks, smallDisk } from '../support/small-disk.ts';
 const unsure = () => new StoreError('storage_unsure', 'the connection was lost while it was saving');
 const failed = () => new StoreError('storage_failed', 'the database is away');
 
-/** What becomes of the next commits: done and in doubt, not done and in doubt, or refused. */
+/** Outcomes of the next commits: saved but unsure, lost and unsure, or refused. */
 type Fate = 'saved' | 'lost' | 'refused';
 
 function withFates({ store }: OpenLedger) {
@@ -59,7 +59,7 @@ describeDatabases('a ledger whose database fails', (url) => {
     },
   );
 
-  it('gives back what was held for who was told that it failed', async () => {
+  it('frees the hold of a request whose reservation was reported as failed', async () => {
     const { ledger, payer, fates, free } = await start(20);
     const idempotency = { key: 'k', bodyHash: 'b' };
     fates.push('saved', 'lost', 'lost', 'lost', 'refused', 'lost');
@@ -72,7 +72,7 @@ describeDatabases('a ledger whose database fails', (url) => {
     expect((await ledger.audit()).faults).toEqual([]);
   });
 
-  it('rejects all that shared a commit, does none of it, and settles later what it owes', async () => {
+  it('rejects every operation of a failed commit, applies none, and retries settlements later', async () => {
     const { ledger, store, payer, fates, free } = await start(20);
     const [one, two] = [reservation(payer, 100n), reservation(payer, 200n)];
     for (const asked of [one, two]) await ledger.reserve(asked);
@@ -90,7 +90,7 @@ describeDatabases('a ledger whose database fails', (url) => {
     expect(new Set(rows.map(({ charged }) => charged))).toEqual(new Set([10n, 20n]));
   });
 
-  it('settles later what a fault of its own kept it from', async () => {
+  it('retries a settlement after an internal error', async () => {
     const { ledger, payer, store, free } = await start(20);
     const asked = reservation(payer, 100n);
     await ledger.reserve(asked);
@@ -102,7 +102,7 @@ describeDatabases('a ledger whose database fails', (url) => {
     expect((await ledger.audit()).faults).toEqual([]);
   });
 
-  it('pays what it owes before it closes', async () => {
+  it('retries unsettled operations before it closes', async () => {
     const { ledger, payer, fates, free } = await start();
     const asked = reservation(payer, 100n);
     await ledger.reserve(asked);

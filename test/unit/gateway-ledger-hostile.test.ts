@@ -3,7 +3,7 @@ import type { Usage } from '../../src/wires/core/types.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { ledgerOn, payerOf, reservation, settlement } from '../support/ledger.ts';
 
-describeDatabases('what providers count and callers name', (url) => {
+describeDatabases('hostile usage reports and names', (url) => {
   const cases: readonly (readonly [what: string, model: string, counts: Partial<Usage>])[] = [
     ['a count that no column holds', 'one', { output: 1e308, reasoning: 1e300 }],
     ['a count that is none', 'one', { output: Number.NaN, reasoning: -7 }],
@@ -11,7 +11,7 @@ describeDatabases('what providers count and callers name', (url) => {
     ['a character that PostgreSQL has not', 'x:y/\u0000', {}],
   ];
 
-  test.each(cases)('%s harms nothing of what shares the commit', async (_, model, counts) => {
+  test.each(cases)('%s does not affect other operations in the commit', async (_, model, counts) => {
     const books = await ledgerOn(await url());
     try {
       const { ledger } = books;

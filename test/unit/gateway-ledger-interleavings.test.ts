@@ -195,7 +195,7 @@ class World {
   }
 }
 
-describeDatabases('whatever several gateways do at once', (url, kind) => {
+describeDatabases('random concurrent operations of several gateways', (url, kind) => {
   const replicas: OpenLedger[] = [];
   beforeAll(async () => {
     const at = await url();
@@ -208,7 +208,7 @@ describeDatabases('whatever several gateways do at once', (url, kind) => {
     }
   });
 
-  it('money is neither made nor lost, nobody overspends, nothing is billed twice', async () => {
+  it('neither create nor lose money, overspend an account, or bill a request twice', async () => {
     await fc.assert(
       fc.asyncProperty(rounds, async (all) => {
         const world = new World(replicas);
@@ -223,7 +223,7 @@ describeDatabases('whatever several gateways do at once', (url, kind) => {
     );
   });
 
-  it('a balance is spent to its last nanodollar and no further', async () => {
+  it('spend a balance to its last nanodollar and no further', async () => {
     const [first] = replicas;
     if (!first) throw new Error('no replicas');
     const payer = await payerOf(first.ledger, { credit: 1000n });

@@ -38,7 +38,7 @@ describeDatabases('the ledger', (url) => {
     );
 
   describe('a request', () => {
-    it('holds money, pays what it cost, and gives the rest back', async () => {
+    it('holds an amount, is charged its cost, and frees the rest', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n, cap: 900n });
       const asked = reservation(payer, 400n);
@@ -51,7 +51,7 @@ describeDatabases('the ledger', (url) => {
       await expectSound(ledger);
     });
 
-    it('is settled once, whatever is asked later', async () => {
+    it('is settled once; later calls return the first result', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
       const asked = reservation(payer, 400n);
@@ -68,7 +68,7 @@ describeDatabases('the ledger', (url) => {
       await expectSound(ledger);
     });
 
-    it('reserved twice holds once', async () => {
+    it('that is reserved twice has one hold', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
       const asked = reservation(payer, 600n);
@@ -82,7 +82,7 @@ describeDatabases('the ledger', (url) => {
       await expectSound(ledger);
     });
 
-    it('that cost more than was held is paid in full by caller and house', async () => {
+    it('that costs more than its hold is charged up to the hold; the operator pays the overrun', async () => {
       const opened = await start();
       const { ledger } = opened;
       const payer = await payerOf(ledger, { credit: 1000n, cap: 400n });
@@ -106,7 +106,7 @@ describeDatabases('the ledger', (url) => {
       await expectSound(ledger);
     });
 
-    it('that came to nothing costs nothing, and is recorded', async () => {
+    it('that is released costs nothing and is recorded', async () => {
       const opened = await start();
       const { ledger } = opened;
       const payer = await payerOf(ledger, { credit: 1000n });
@@ -125,7 +125,7 @@ describeDatabases('the ledger', (url) => {
       await expectSound(ledger);
     });
 
-    it('leaves everything about it in its record', async () => {
+    it('has all of its facts in its row', async () => {
       const opened = await start();
       const payer = await payerOf(opened.ledger, { credit: 1000n });
       const asked = reservation(payer, 400n, { requestedModel: 'a\0b\uD800', stream: true });
@@ -174,7 +174,7 @@ describeDatabases('the ledger', (url) => {
       });
     });
 
-    it('that was refused is recorded without anybody waiting for it, and before the ledger closes', async () => {
+    it('that was refused is recorded in the background, and before the ledger closes', async () => {
       const at = await url();
       const first = await start(at);
       const payer = await payerOf(first.ledger, { credit: 10n });
@@ -190,7 +190,7 @@ describeDatabases('the ledger', (url) => {
       await expectSound(second.ledger);
     });
 
-    it('nobody reserved cannot be settled, and does not harm those that share its commit', async () => {
+    it('without a reservation cannot be settled, and does not affect others in its commit', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
       const asked = reservation(payer, 400n);
@@ -203,7 +203,7 @@ describeDatabases('the ledger', (url) => {
       expect(right).toEqual({ status: 'fulfilled', value: { charged: 2n, overrun: 0n } });
     });
 
-    it('whose parts do not add up is refused before it reaches the database', async () => {
+    it('whose cost components do not add up is refused before it reaches the database', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
       const asked = reservation(payer, 400n);
@@ -214,7 +214,7 @@ describeDatabases('the ledger', (url) => {
       await expect(ledger.reserve(reservation(payer, -1n))).rejects.toThrow(/amount must be from 0/);
     });
 
-    it('with more money than a number can count exactly is exact', async () => {
+    it('with an amount above 2^53 is exact', async () => {
       const { ledger } = await start();
       const credit = 9_007_199_254_740_993n;
       const payer = await payerOf(ledger, { credit });
@@ -228,7 +228,7 @@ describeDatabases('the ledger', (url) => {
   });
 
   describe('refuses', () => {
-    it('what the balance cannot cover, in the order in which it was asked', async () => {
+    it('requests that the balance cannot cover, in order of arrival', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
       const outcomes = await Promise.all(
@@ -243,7 +243,7 @@ describeDatabases('the ledger', (url) => {
       await expectSound(ledger);
     });
 
-    it('what is above the cap of the key, with all that is held and spent', async () => {
+    it('requests above the cap of the key, counting held and spent amounts', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n, cap: 500n });
       const first = reservation(payer, 300n);
@@ -255,7 +255,7 @@ describeDatabases('the ledger', (url) => {
       expect(await ledger.reserve(reservation(payer, 200n))).toEqual({ outcome: 'reserved' });
     });
 
-    it('keys that were revoked, ran out, are unknown, or of another account', async () => {
+    it('keys that are revoked, expired, unknown, or of another account', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
       const other = await payerOf(ledger, { credit: 1000n });
@@ -272,12 +272,12 @@ describeDatabases('the ledger', (url) => {
         expect(await ledger.reserve(reservation({ ...payer, keyId }, 1n))).toEqual({
           outcome: 'key_invalid',
         });
-      // What was dispatched before is paid.
+      // Requests that were dispatched before are charged.
       expect(await ledger.settle(keep.requestId, settlement(5n))).toEqual({ charged: 5n, overrun: 0n });
       await expectSound(ledger);
     });
 
-    it('nothing that costs nothing', async () => {
+    it('no request that is free of charge', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { cap: 0n });
       const asked = reservation(payer, 0n, { byok: true });
@@ -288,7 +288,7 @@ describeDatabases('the ledger', (url) => {
   });
 
   describe('accounts and keys', () => {
-    it('spend what is included first', async () => {
+    it('spend the included allowance first', async () => {
       const { ledger } = await start();
       const { accountId, keyId } = await payerOf(ledger, { credit: 100n, included: 50n });
       const spend = async (cost: bigint) => {
@@ -314,7 +314,7 @@ describeDatabases('the ledger', (url) => {
       });
     });
 
-    it('are corrected down to what is free, and not below', async () => {
+    it('can be corrected down to the free balance, not below', async () => {
       const { ledger } = await start();
       const { id } = await ledger.createAccount('acme', { credit: 100n, included: 50n });
       await ledger.credit('acme', 25n, 'thanks');
@@ -327,7 +327,7 @@ describeDatabases('the ledger', (url) => {
       await expectSound(ledger);
     });
 
-    it('have names of their own, and are found by them', async () => {
+    it('have unique names, and are found by them', async () => {
       const { ledger } = await start();
       await ledger.createAccount('acme', {});
       await expect(ledger.createAccount(' acme', {})).rejects.toMatchObject({ code: 'account_exists' });
@@ -340,7 +340,7 @@ describeDatabases('the ledger', (url) => {
       expect((await ledger.accounts()).map(({ name }) => name)).toEqual(['acme']);
     });
 
-    it('show a secret once and keep its hash', async () => {
+    it('return a secret once and store its hash', async () => {
       const opened = await start();
       const { ledger } = opened;
       await ledger.createAccount('acme', {});
@@ -366,7 +366,7 @@ describeDatabases('the ledger', (url) => {
   describe('an idempotency key', () => {
     const claim = { key: 'again', bodyHash: 'b1' };
 
-    it('is claimed with the reservation, by one of two at once', async () => {
+    it('is claimed with the reservation, by one of two concurrent requests', async () => {
       const at = await url();
       const [one, two] = [await start(at), await start(at)];
       const payer = await payerOf(one.ledger, { credit: 1000n });
@@ -386,7 +386,7 @@ describeDatabases('the ledger', (url) => {
       await expectSound(two.ledger);
     });
 
-    it('gives the answer again for a day, and not longer', async () => {
+    it('returns the stored answer for a day', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
       const asked = reservation(payer, 10n, { idempotency: claim });
@@ -403,14 +403,14 @@ describeDatabases('the ledger', (url) => {
       expect(await ledger.claimed(payer.accountId, 'again', 'b1')).toEqual({ state: 'in_progress' });
     });
 
-    it('is not taken by what was refused', async () => {
+    it('is not claimed by a refused request', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 10n });
       await ledger.reserve(reservation(payer, 11n, { idempotency: claim }));
       expect(await ledger.claimed(payer.accountId, 'again', 'b1')).toBeUndefined();
     });
 
-    it('is free again where nothing was charged and no answer kept, and gone where something was', async () => {
+    it('is freed when nothing was charged and no answer stored, and is gone when something was charged', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 100n });
       const [one, two, three] = ['1', '2', '3'].map((key) =>
@@ -429,7 +429,7 @@ describeDatabases('the ledger', (url) => {
       await expectSound(ledger);
     });
 
-    it('keeps an answer of 4 MiB', async () => {
+    it('stores an answer of 4 MiB', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 100n });
       const asked = reservation(payer, 10n, { idempotency: claim });
@@ -451,7 +451,7 @@ describeDatabases('the ledger', (url) => {
           .execute(),
       );
 
-    it('has its holds settled by estimate, once, and by nobody while it lives', async () => {
+    it('has its holds settled by estimate, once, and not while it is alive', async () => {
       const at = await url();
       const [dead, alive, other] = [await start(at), await start(at), await start(at)];
       const payer = await payerOf(dead.ledger, { credit: 1000n });
@@ -465,29 +465,29 @@ describeDatabases('the ledger', (url) => {
       await die(dead);
       const both = await Promise.all([alive.ledger.recover(), other.ledger.recover()]);
       expect(both.map(({ settled }) => settled).reduce((a, b) => a + b)).toBe(2);
-      // 25 by estimate, and never more than was held.
+      // 25 by estimate, never more than the hold.
       expect((await alive.ledger.balance(payer.accountId)).remaining).toBe(965n);
       const row = await requestRow(alive, asked[0]?.requestId ?? '');
       expect(row).toMatchObject({ ended: 'crash', charged: 25n, cost_fresh: 25n, status: null });
       expect(await alive.ledger.claimed(payer.accountId, 'k', 'b')).toMatchObject({ state: 'gone' });
-      // It was only slow: what it says now is too late, and it learns what was.
+      // It was only slow: its settlement comes too late and returns the first result.
       const late = await dead.ledger.settle(asked[0]?.requestId ?? '', settlement(77n));
       expect(late).toEqual({ charged: 25n, overrun: 0n });
       await expectSound(alive.ledger);
     });
 
-    it('is alive again with what it does next', async () => {
+    it('counts as alive again after its next operation', async () => {
       const at = await url();
       const [slow, other] = [await start(at, { beatMs: 1 }), await start(at)];
       const payer = await payerOf(slow.ledger, { credit: 1000n });
       await die(slow);
-      // Longer than it takes a beat for fresh.
+      // Longer than a heartbeat counts as current.
       await new Promise((resolve) => setTimeout(resolve, 10));
       await slow.ledger.reserve(reservation(payer, 100n));
       expect(await other.ledger.recover()).toEqual({ settled: 0 });
     });
 
-    it('is not mistaken for one that began while others looked', async () => {
+    it('is not confused with one that starts during the check', async () => {
       const at = await url();
       const first = await start(at);
       const payer = await payerOf(first.ledger, { credit: 1000n });
@@ -498,7 +498,7 @@ describeDatabases('the ledger', (url) => {
       };
       const opened = [first];
       const read = first.store.read.bind(first.store);
-      // After each statement somebody else may write.
+      // Another gateway may write after each statement.
       const between: KyselyPlugin = {
         transformQuery: ({ node }) => node,
         transformResult: async ({ result }) => {
@@ -512,7 +512,7 @@ describeDatabases('the ledger', (url) => {
       expect((await first.ledger.audit()).openHolds).toBe(1);
     });
 
-    it('leaves what it held to the others when it ends in order', async () => {
+    it('leaves its open holds to the others when it stops normally', async () => {
       const at = await url();
       const [first, second] = [await start(at), await start(at)];
       const payer = await payerOf(first.ledger, { credit: 1000n });
@@ -572,7 +572,7 @@ describeDatabases('the ledger', (url) => {
       ["delete from gateway_entries where kind = 'settle'", /DONE overran by 20; the ledger has 0/],
       [
         "update gateway_entries set account_id = 'x' where account_id = 'house'",
-        /on account x, which is not/,
+        /belong to account x, which does not exist/,
       ],
       [
         "update gateway_accounts set balance = balance + 1 where kind = 'user'",
@@ -582,11 +582,14 @@ describeDatabases('the ledger', (url) => {
       ["update gateway_accounts set held = 0 where kind = 'user'", /Account ACCOUNT holds 0; .* 50/],
       ['update gateway_keys set held = 49', /Key KEY holds 49; .* 50/],
       ['delete from gateway_holds', /Account ACCOUNT holds 50; .* 0/],
-      ["update gateway_holds set key_id = 'k'", /hold of request LEFT is of an unknown key/],
+      ["update gateway_holds set key_id = 'k'", /hold of request LEFT belongs to an unknown key/],
       ['update gateway_keys set spent = 7', /Key KEY has spent 7; its requests were charged 100/],
-      ['update gateway_holds set request_id = (select id from gateway_requests)', /DONE is over, and 50 are/],
-      ['update gateway_requests set cost_fresh = 1', /DONE cost 120; its parts add up to 61/],
-      ['delete from gateway_requests', /DONE was settled, and has no record/],
+      [
+        'update gateway_holds set request_id = (select id from gateway_requests)',
+        /DONE has ended, but 50 are/,
+      ],
+      ['update gateway_requests set cost_fresh = 1', /DONE cost 120; its components add up to 61/],
+      ['delete from gateway_requests', /DONE was settled, but has no row/],
       [
         "insert into gateway_idempotency (account_id, key, body_hash, request_id, state, claimed_at) values ('a', 'k', 'b', 'r', 'open', 't')",
         /r keeps an idempotency key open/,
@@ -595,7 +598,7 @@ describeDatabases('the ledger', (url) => {
       expect(await changed(statement)).toEqual(expect.arrayContaining([expect.stringMatching(fault)]));
     });
 
-    it('is not needed where the tables themselves refuse', async () => {
+    it('is not needed for what the constraints of the tables prevent', async () => {
       const opened = await start();
       await payerOf(opened.ledger, { credit: 10n });
       const broken = [

@@ -1,4 +1,4 @@
-/** What a path that leads nowhere is told. */
+/** The 404 of an unknown path. */
 import { expect, test } from 'vitest';
 import { hintsOf } from '../../src/gateway/serve/app.ts';
 import { noSuchRoute } from '../../src/http/router.ts';

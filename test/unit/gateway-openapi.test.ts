@@ -3,7 +3,7 @@ import { openapiDocument } from '../../src/gateway/serve/openapi.ts';
 import type { GatewayParts } from '../../src/gateway/serve/parts.ts';
 import { gatewayRoutes } from '../../src/gateway/serve/routes.ts';
 
-// Routes are made without anything being asked of their parts.
+// Creating routes does not use their services.
 const routes = gatewayRoutes({} as GatewayParts, '/gateway');
 
 it('describes every route of the gateway, where it is mounted', () => {
@@ -15,6 +15,6 @@ it('describes every route of the gateway, where it is mounted', () => {
   expect(told).toContain('POST /gateway/v1/chat/completions');
 });
 
-it('and refuses to describe what it does not know', () => {
+it('and fails for a route without a description', () => {
   expect(() => openapiDocument([{ method: 'GET', path: '/new' }], '')).toThrow('GET /new is not described');
 });

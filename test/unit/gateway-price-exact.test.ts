@@ -36,7 +36,7 @@ const usages: fc.Arbitrary<Usage> = fc.record({
 });
 
 describe('prices as text', () => {
-  test('every price of whole picodollars a token is read exactly, and shown as short as it can be', () => {
+  test('every price in whole picodollars per token is parsed exactly, and formatted as short as possible', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: 10n ** 11n }), (price) => {
         expect(picodollars(usdPerMtok(price))).toBe(price);
@@ -76,11 +76,11 @@ describe('prices as text', () => {
     [' 1', /decimal text/],
     ['1_000', /decimal text/],
     ['１', /decimal text/],
-  ])('%j is no price', (text, why) => {
+  ])('%j is not a price', (text, why) => {
     expect(picodollars(text)).toMatch(why);
   });
 
-  test('what is not said of a cache costs what other input costs; the identity is of every rate', () => {
+  test('missing cache prices default to the input price; the identity covers every rate', () => {
     const card = { in_usd_per_mtok: '3', out_usd_per_mtok: '15' };
     const { price, pricing } = priceOf(card);
     expect(pricing).toEqual({
@@ -115,7 +115,7 @@ describe('cost', () => {
     expect(cost(price, usage({ output: 7 })).total).toBe(2100n);
   });
 
-  test('parts of a nanodollar are rounded up once, not for every part', () => {
+  test('fractions of a nanodollar are rounded up once, not for every component', () => {
     const { price } = priceOf({ in_usd_per_mtok: '0.000001', out_usd_per_mtok: '0.000001' });
     const spent = cost(price, usage({ fresh: 1, cacheWrite: 1, cacheRead: 1, output: 2 }));
     expect(spent).toEqual({
@@ -127,7 +127,7 @@ describe('cost', () => {
     expect(cost(price, usage({})).total).toBe(0n);
   });
 
-  test('the long context counts the whole input, caches too, and everything at its rates', () => {
+  test('the long-context threshold counts all input, caches included, and its rates apply to everything', () => {
     const { price } = priceOf({
       in_usd_per_mtok: '3',
       out_usd_per_mtok: '15',
@@ -155,7 +155,7 @@ describe('cost', () => {
     });
   });
 
-  test('the parts add up to the whole, each within a nanodollar of its own cost, and never below zero', () => {
+  test('the components add up to the total, each within a nanodollar of its exact cost, and never negative', () => {
     fc.assert(
       fc.property(prices, usages, (price, used) => {
         const { total, components } = cost(price, used);
@@ -198,7 +198,7 @@ describe('cost', () => {
     );
   });
 
-  test('a provider that reports less than nothing, or no number, is not paid for it', () => {
+  test('negative or non-numeric usage counts as zero', () => {
     const { price } = priceOf({ in_usd_per_mtok: '1', out_usd_per_mtok: '1' });
     expect(cost(price, usage({ fresh: -5, output: Number.NaN, cacheRead: 3 })).total).toBe(3000n);
     expect(cost(price, usage({ fresh: 1.5, output: Number.POSITIVE_INFINITY })).total).toBe(2000n);
@@ -255,7 +255,7 @@ describe('the bound', () => {
   const model = { price, contextWindow: 100_000, family: 'anthropic' };
   const plain = { textBytes: 1000, parts: 2, images: 0, fileBytes: 0, answers: 1 };
 
-  test('is bytes, 64 a part and 256 around them, at the dearest rate of input, and every answer at its longest', () => {
+  test('is bytes, plus 64 a part and 256 a request, at the highest input rate, and every answer at full length', () => {
     expect(inputBound(model, plain)).toBe(1384n);
     expect(bound({ model, facts: plain, maxTokens: 100 })).toBe(1384n * 4000n + 100n * 2000n);
     expect(bound({ model, facts: { ...plain, answers: 3 }, maxTokens: 100 })).toBe(
@@ -263,7 +263,7 @@ describe('the bound', () => {
     );
   });
 
-  test('images have a bound of their own, files fill the window, a list of prompts fills one each', () => {
+  test('images have their own bound, files count as a full window, a list of prompts as one window each', () => {
     expect(inputBound(model, { ...plain, images: 2 })).toBe(1384n + 2n * 8192n);
     expect(inputBound({ ...model, family: 'openai' }, { ...plain, images: 1 })).toBe(1384n + 49_152n);
     expect(inputBound(model, { ...plain, fileBytes: 1 })).toBe(100_000n);
@@ -271,7 +271,7 @@ describe('the bound', () => {
     expect(inputBound(model, { ...plain, textBytes: 1_000_000, answers: 4 })).toBe(400_000n);
   });
 
-  test('the long context counts only where it can be reached', () => {
+  test('long-context rates apply only if the threshold can be reached', () => {
     const rates = { in_usd_per_mtok: '1', out_usd_per_mtok: '2' };
     const long = priceOf({
       ...rates,
@@ -290,9 +290,9 @@ describe('the bound', () => {
   });
 });
 
-describe('the room behind a prompt', () => {
+describe('the output room after a prompt', () => {
   const facts = { textBytes: 0, parts: 1, images: 0, fileBytes: 0, answers: 1 };
-  test('is what the prompt leaves of the window, and never nothing', () => {
+  test('is what the prompt leaves of the window, and never zero', () => {
     const tiny = { contextWindow: 1024, family: 'x' };
     expect(roomFor(tiny, { ...facts, textBytes: 100 })).toBe(1024 - 50 - 48);
     expect(roomFor(tiny, { ...facts, textBytes: 100_000 })).toBe(128);

@@ -26,7 +26,7 @@ afterAll(async () => {
 const cost = nanoOf({ fresh: 11, output: 7 });
 const unsure = () => new StoreError('storage_unsure', 'the connection was lost while it was saving');
 
-/** A gateway whose ledger settles as `settle` has it. */
+/** A gateway whose ledger uses the given `settle`. */
 async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = false) {
   const seen = watching();
   const provider = await fakeProvider([{ say: { text: 'Yes.', usage: { input: 11, output: 7 } } }]);
@@ -92,7 +92,7 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
   };
 }
 
-it('gives the answer where it was paid for, though nobody could say so at first', async () => {
+it('returns the answer when the settlement was saved, although its outcome was unknown at first', async () => {
   const given = await gatewayWith((real) => async (id, settlement) => {
     await real.settle(id, settlement);
     throw unsure();
@@ -103,7 +103,7 @@ it('gives the answer where it was paid for, though nobody could say so at first'
   expect(given.told).toEqual({ cost, outcome: 'ok', status: 200 });
 });
 
-it('takes no money where it gives no answer', async () => {
+it('charges nothing when it returns no answer', async () => {
   const given = await gatewayWith(() => () => Promise.reject(unsure()));
   expect(given.response.status).toBe(503);
   expect(given.cost).toBe(0n);
@@ -111,7 +111,7 @@ it('takes no money where it gives no answer', async () => {
   expect(given.told).toEqual({ cost: 0n, outcome: 'failed', status: 503, code: 'storage_unsure' });
 });
 
-it('takes none either where a stream ends with its own fault', async () => {
+it('charges nothing when a stream ends with an internal error', async () => {
   const given = await gatewayWith(() => () => Promise.reject(unsure()), true);
   expect(given.response.status).toBe(200);
   expect(given.text).toContain('storage_unsure');
@@ -119,7 +119,7 @@ it('takes none either where a stream ends with its own fault', async () => {
   expect(given.told).toEqual({ cost: 0n, outcome: 'failed', status: 200, code: 'storage_unsure' });
 });
 
-it('says what was paid where others took it for dead and settled first', async () => {
+it('reports the charged amount when another gateway considered it dead and settled first', async () => {
   const given = await gatewayWith((real) => async (id, settlement) => {
     await real.settle(id, {
       ...settlement,

@@ -20,8 +20,8 @@ const rows = [
   { id: 'b', more: -1n },
 ];
 
-describe('a statement about many rows', () => {
-  it('is done for one row after the other in SQLite, at once', () => {
+describe('a statement for many rows', () => {
+  it('runs synchronously, row by row, in SQLite', () => {
     const { asked, connection: to } = connection();
     const done = statementsOf('sqlite').write(given, update)(to, rows);
     const text = 'update t as one set n = one.n + ?2 where one.id = ?1 and one.n + ?2 > 0';
@@ -43,7 +43,7 @@ describe('a statement about many rows', () => {
     ]);
   });
 
-  it('joins, locks and deletes in the words of either', async () => {
+  it('joins, locks and deletes in the SQL of each database', async () => {
     const texts = [
       'select one.id from t as one, {given} where one.id = given.id order by one.id {lock one}',
       'delete from t as one using {given} where one.id = given.id',
@@ -70,7 +70,7 @@ describe('a statement about many rows', () => {
     }
   });
 
-  it('is none where there are no rows', async () => {
+  it('does not run when there are no rows', async () => {
     for (const kind of ['sqlite', 'postgres'] as const) {
       const { asked, connection: to } = connection();
       expect(await statementsOf(kind).write(given, update)(to, [])).toEqual({ rows: [], changed: 0 });
@@ -80,7 +80,7 @@ describe('a statement about many rows', () => {
     }
   });
 
-  it('counts what each part of a change did', async () => {
+  it('counts the changed rows of each part of a change', async () => {
     for (const [kind, statements] of [
       ['sqlite', 2],
       ['postgres', 1],

@@ -4,7 +4,7 @@ import { tell, tellAnswer } from '../../src/gateway/serve/told.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { saidBy, watching } from '../support/watching.ts';
 
-it('several answers are told each apart, also where their pieces come by turns', () => {
+it('several answers are recorded separately, even when their chunks are interleaved', () => {
   const told = tell(watching(['gateway']).watch, { wire: 'chat', operation: 'chat' }, 'r', undefined);
   const call = (choice: number, name: string): AnswerEvent[] => [
     { type: 'tool_call', choice, index: 0, id: name, name },

@@ -10,7 +10,7 @@ function bodyOf() {
 }
 
 describe('frames of an answer', () => {
-  it('came to their end once the provider did and all of them were taken', async () => {
+  it('have ended when the provider ended and all of them were read', async () => {
     const { body, say } = bodyOf();
     const frames = body.frames();
     const reader = frames[Symbol.asyncIterator]();
@@ -23,7 +23,7 @@ describe('frames of an answer', () => {
     expect(await reader.next()).toEqual({ value: undefined, done: true });
   });
 
-  it('have one without its empty line, too', async () => {
+  it('also end without a final empty line', async () => {
     const { body, say } = bodyOf();
     const frames = body.frames();
     say('data: a\n\ndata: b\n');
@@ -35,7 +35,7 @@ describe('frames of an answer', () => {
     expect(frames.ended?.()).toBe(true);
   });
 
-  it('came to none where it broke off or something is wrong with them', async () => {
+  it('have not ended when the connection broke or a frame was invalid', async () => {
     for (const breaks of [
       ({ body }: ReturnType<typeof bodyOf>) => body.break(new Error('broke off')),
       ({ say }: ReturnType<typeof bodyOf>) => say(`data: ${'b'.repeat(2000)}`),

@@ -8,7 +8,7 @@ afterEach(() => {
 });
 
 const urls = (count: number) => Array.from({ length: count }, (_, n) => `http://host-${n}:8080/v1`);
-/** @param well what a look at a host's health finds */
+/** @param well the result of a health check */
 function poolOf(
   hosts: readonly string[],
   well: (url: string) => boolean | Promise<boolean> = () => true,
@@ -20,7 +20,7 @@ function poolOf(
 }
 const inFlight = (pool: HostPool) => pool.hosts.map((host) => host.inFlight);
 const prefixes = (count: number) => Array.from({ length: count }, (_, n) => `You are assistant number ${n}.`);
-/** Where a prefix goes when nothing else does. */
+/** The host of a prefix without other load. */
 const homeOf = (pool: HostPool, prefix: string) => {
   const place = pool.enter(prefix);
   place?.leave();
@@ -28,7 +28,7 @@ const homeOf = (pool: HostPool, prefix: string) => {
 };
 
 describe('a pool of hosts', () => {
-  it('sends a prefix to the same host, also from another gateway, and prefixes to all hosts alike', () => {
+  it('sends a prefix to the same host, also from another gateway, and spreads prefixes evenly', () => {
     const [pool, other] = [poolOf(urls(4)), poolOf(urls(4).reverse())];
     const counts = new Map<string | undefined, number>();
     for (const prefix of prefixes(4000)) {
@@ -40,7 +40,7 @@ describe('a pool of hosts', () => {
     for (const count of counts.values()) expect(Math.abs(count - 1000)).toBeLessThan(150);
   });
 
-  it('keeps a conversation where it began as it grows', () => {
+  it('keeps a growing conversation on the same host', () => {
     const pool = poolOf(urls(8));
     const system = 'You are helpful. '.repeat(100);
     const homes = new Set(
@@ -49,7 +49,7 @@ describe('a pool of hosts', () => {
     expect(homes.size).toBe(1);
   });
 
-  it('moves only the prefixes of a host that goes, and moves them back when it comes again', async () => {
+  it('moves only the prefixes of a host that goes down, and moves them back when it is up again', async () => {
     const down = new Set<string>();
     const pool = poolOf(urls(5), (url) => !down.has(url), 50);
     const before = new Map(prefixes(500).map((prefix) => [prefix, homeOf(pool, prefix)]));
@@ -74,14 +74,14 @@ describe('a pool of hosts', () => {
     for (const [prefix, home] of before) expect(homeOf(pool, prefix)).toBe(home);
   });
 
-  it('leaves the host of a prefix when that has notably more to do, for the same second one', () => {
+  it('uses the same second host for a prefix when its first host is overloaded', () => {
     const pool = poolOf(urls(3));
     const order = Array.from({ length: 5 }, () => pool.enter('the one prefix')?.baseUrl);
     expect(new Set(order.slice(0, 4)).size).toBe(1);
     expect(order[4]).not.toBe(order[0]);
   });
 
-  it('counts to the end, and never lets one host drown while another idles', () => {
+  it('counts requests until they end, and never overloads one host while another is idle', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 6 }),
@@ -104,15 +104,15 @@ describe('a pool of hosts', () => {
     );
   });
 
-  it('has nobody to send where all are down', async () => {
+  it('returns no host when all are down', async () => {
     const pool = poolOf(urls(2), () => false);
-    // Until we know better.
+    // Assumed until the first health check.
     expect(pool.enter('x')).toBeDefined();
     await expect.poll(() => pool.anyUp()).toBe(false);
     expect(pool.enter('x')).toBeUndefined();
   });
 
-  it('takes a host that does not answer for busy once, and for gone twice', async () => {
+  it('takes a host as busy after one failed health check, and as down after two', async () => {
     let looks = 0;
     const fail = () => {
       looks += 1;
@@ -124,7 +124,7 @@ describe('a pool of hosts', () => {
     expect(busy.anyUp()).toBe(true);
   });
 
-  it('looks at /health beside the base URL, again and again, one look at a time', async () => {
+  it('checks /health next to the base URL periodically, one check at a time', async () => {
     const looks: string[] = [];
     let answer: (well: boolean) => void = () => undefined;
     const pool = new HostPool(['http://a:1/v1', 'http://b:2/deep/down/v1/', 'http://c:3'], {

@@ -54,7 +54,7 @@ function world(limits: Partial<{ retries: number; breakerFailures: number; break
   return { clock, reports, router, run };
 }
 
-/** Runs all pauses. */
+/** Runs all delays. */
 async function settled<T>(promise: Promise<T>): Promise<PromiseSettledResult<T>> {
   const result = Promise.allSettled([promise]);
   await vi.runAllTimersAsync();
@@ -66,13 +66,13 @@ const outcome = async (promise: Promise<string>): Promise<unknown> => {
 };
 
 describe('a router', () => {
-  it('asks the first candidate, and only it where it answers', async () => {
+  it('tries the first candidate, and no other if it answers', async () => {
     const { run, reports } = world();
     expect(await run([a, b], [undefined])).toBe('a00');
     expect(reports).toEqual([{ candidate: a, n: 0, place: 0 }]);
   });
 
-  it('asks again with growing pauses, then the next candidate', async () => {
+  it('retries with growing delays, then tries the next candidate', async () => {
     const { run, reports } = world();
     expect(await outcome(run([a, b], [fault(500), fault(504), fault(502), fault(500), undefined]))).toBe(
       'b41',
@@ -88,19 +88,19 @@ describe('a router', () => {
     ]);
   });
 
-  it('rejects with the last failure when nothing is left', async () => {
+  it('rejects with the last failure when all candidates failed', async () => {
     const { run, reports } = world({ retries: 0 });
     expect(await outcome(run([a, b], [fault(500), fault(503)]))).toBe('status 503');
     expect(reports).toHaveLength(2);
   });
 
-  it('does not ask again, here or elsewhere, what is refused', async () => {
+  it('does not retry a refused request, with any candidate', async () => {
     const { run, reports } = world();
     expect(await outcome(run([a, b], [fault(400, { again: false })]))).toBe('status 400');
     expect(reports).toHaveLength(1);
   });
 
-  it('lets pass what is no failure of a provider', async () => {
+  it('passes on errors that are not provider failures', async () => {
     const { run, reports } = world();
     const bug = new TypeError('a bug');
     await expect(run([a, b], [bug])).rejects.toBe(bug);
@@ -109,7 +109,7 @@ describe('a router', () => {
     expect(reports).toEqual([]);
   });
 
-  it('waits as long as the provider wants, but does not sit out minutes', async () => {
+  it('respects Retry-After up to the limit', async () => {
     const wishing = (retryAfterMs: number) => fault(429, { retryAfterMs });
     const { run, reports } = world();
     expect(await outcome(run([a, b], [wishing(0), wishing(10_000), undefined]))).toBe('a20');
@@ -139,7 +139,7 @@ describe('a router', () => {
     expect(reports).toHaveLength(1);
   });
 
-  it('does not count against a provider what the caller broke off', async () => {
+  it('does not count canceled requests against a provider', async () => {
     const { run } = world({ retries: 0, breakerFailures: 1 });
     const gone = new AbortController();
     const breaking = () => {
@@ -150,12 +150,12 @@ describe('a router', () => {
     expect(await outcome(run([a], [undefined]))).toBe('a00');
   });
 
-  it('refuses to run on nothing', async () => {
+  it('rejects an empty list of candidates', async () => {
     await expect(world().run([], [])).rejects.toThrow('no candidate');
   });
 });
 
-/** Requests of so many callers, each of which fails. */
+/** Failing requests of several callers. */
 async function failing({ run }: Pick<ReturnType<typeof world>, 'run'>, callers: number, rounds = 1) {
   for (let n = 0; n < callers * rounds; n += 1)
     await outcome(run([a], () => fault(500), { caller: `failing ${n % callers}` }));
@@ -163,9 +163,9 @@ async function failing({ run }: Pick<ReturnType<typeof world>, 'run'>, callers: 
 
 describe("the breaker of a provider's model", () => {
   const resting =
-    /^Most requests to a-model of the provider 'a' failed of late, so it is not asked for now\. Try again in 30 seconds\.$/;
+    /^Most recent requests to a-model of the provider 'a' failed, so it gets no requests for now\. Try again in 30 seconds\.$/;
 
-  it('opens when the requests of several callers fail, and is a 503 that says when to try again', async () => {
+  it('opens when requests of several callers fail, and answers 503 with the retry time', async () => {
     const at = world({ retries: 0, breakerFailures: 4 });
     const { run, reports, clock } = at;
     await failing(at, 2, 2);
@@ -210,7 +210,7 @@ describe("the breaker of a provider's model", () => {
     expect(await outcome(at.run([a], [undefined]))).toBe('a00');
   });
 
-  it('forgets what came of requests after half a minute', async () => {
+  it('forgets outcomes after half a minute', async () => {
     const at = world({ retries: 0, breakerFailures: 4 });
     await failing(at, 3);
     at.clock.pass(30_000);
@@ -230,7 +230,7 @@ describe("the breaker of a provider's model", () => {
     expect(await outcome(run([a], [undefined]))).toBe('a00');
   });
 
-  it('is of one model: others of the same provider are asked', async () => {
+  it('belongs to one model: other models of the provider are used', async () => {
     const at = world({ retries: 0, breakerFailures: 2 });
     await failing(at, 2);
     const other: Candidate = { ...a, model: { ...a.model, id: 'other' } };
@@ -238,7 +238,7 @@ describe("the breaker of a provider's model", () => {
     expect(await outcome(at.run([other], [undefined]))).toBe('a00');
   });
 
-  it('that is open for all candidates is told with the time of the first to be asked again', async () => {
+  it('that is open for all candidates reports the earliest retry time', async () => {
     const at = world({ retries: 0, breakerFailures: 2 });
     for (const caller of ['x', 'y']) await outcome(at.run([b], () => fault(500), { caller }));
     at.clock.pass(10_000);
@@ -247,7 +247,7 @@ describe("the breaker of a provider's model", () => {
     expect(at.reports).toHaveLength(4);
   });
 
-  it('lets one at a time try, without retries, whose success closes it and whose failure keeps it open', async () => {
+  it('admits one probe at a time, without retries; its success closes the breaker, its failure keeps it open', async () => {
     const at = world({ retries: 9, breakerFailures: 2 });
     const { run, router, clock, reports } = at;
     await failing(at, 2);
@@ -265,11 +265,11 @@ describe("the breaker of a provider's model", () => {
     expect(await outcome(run([a, b], [undefined]))).toBe('b01');
     clock.pass(1);
     expect(await outcome(run([a], [fault(400, { again: false })]))).toBe('status 400');
-    // A refusal is an answer: it is closed.
+    // A refused request is a working provider: the breaker closes.
     expect(await outcome(run([a, b], [undefined]))).toBe('a00');
   });
 
-  it('lets the next one try when the one that tries takes long', async () => {
+  it('admits another probe when the running one takes long', async () => {
     const at = world({ retries: 0, breakerFailures: 2 });
     const { run, router, clock } = at;
     await failing(at, 2);
@@ -281,13 +281,13 @@ describe("the breaker of a provider's model", () => {
     clock.pass(1);
     expect(await outcome(run([a], [undefined]))).toBe('a00');
     expect(await outcome(run([a], [undefined]))).toBe('a00');
-    // What the slow one comes to says nothing any more.
+    // The result of the slow probe is ignored.
     slow.reject(fault(500));
     await trial;
     expect(await outcome(run([a], [undefined]))).toBe('a00');
   });
 
-  it('lets the next one try when the one that tried was broken off', async () => {
+  it('admits another probe when the last one was canceled', async () => {
     const at = world({ retries: 0, breakerFailures: 2 });
     await failing(at, 2);
     at.clock.pass(30_000);
@@ -295,7 +295,7 @@ describe("the breaker of a provider's model", () => {
     expect(await outcome(at.run([a], [undefined]))).toBe('a00');
   });
 
-  it('is not closed or kept open by what began before it opened', async () => {
+  it('ignores results of requests that began before it opened', async () => {
     const at = world({ retries: 0, breakerFailures: 2 });
     const { run, router, clock } = at;
     const slow: { resolve: (text: string) => void; reject: (error: Error) => void }[] = [];
@@ -319,17 +319,19 @@ describe("the breaker of a provider's model", () => {
     expect(await outcome(run([a, b], [undefined]))).toBe('a00');
   });
 
-  it("is a caller's own for a caller's own credential", async () => {
+  it("is separate for each caller's own credential", async () => {
     const { run } = world({ retries: 0, breakerFailures: 2 });
     const mine = ownCandidate('a', undefined, 'sk-mine');
     for (const caller of ['x', 'y']) await outcome(run([mine], [fault(500)], { caller }));
-    expect(await outcome(run([mine], [undefined]))).toMatch(/^Most requests to a-model of the provider 'a'/);
+    expect(await outcome(run([mine], [undefined]))).toMatch(
+      /^Most recent requests to a-model of the provider 'a'/,
+    );
     expect(await outcome(run([ownCandidate('a', undefined, 'sk-yours')], [undefined]))).toBe('a00');
     expect(await outcome(run([ownCandidate('a', 'https://x', 'sk-mine')], [undefined]))).toBe('a00');
     expect(await outcome(run([a], [undefined]))).toBe('a00');
   });
 
-  it('never refuses a caller for what only another one came to, whatever happens in which order', async () => {
+  it('never refuses a caller because of the failures of a single other caller, in any order of events', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(fc.nat(4), fc.nat(9), fc.nat(2)), { maxLength: 60 }),
@@ -361,7 +363,7 @@ describe("the breaker of a provider's model", () => {
     );
   });
 
-  it('lets one try in five seconds at the most, whatever the others come to', async () => {
+  it('admits at most one probe in five seconds, whatever its result', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(fc.boolean(), fc.nat(3000)), { minLength: 1, maxLength: 30 }),

@@ -35,7 +35,7 @@ describe('the URL of a cloud resource', () => {
     'https://mine.openai.azure.com:443/',
     'HTTPS://MINE.OpenAI.Azure.COM/openai/v1',
     'https://mine.openai.azure.com/openai/v1/',
-    // As the parser has it: a full-width letter and an ideographic stop are plain ones.
+    // The URL parser normalizes full-width letters and ideographic full stops.
     'https://ｍine。openai.azure.com',
   ])('%s is the base of its API', (text) => {
     expect(vettedBase(text, cloud).href).toBe('https://mine.openai.azure.com/openai/v1');
@@ -77,7 +77,7 @@ describe('the URL of a cloud resource', () => {
     expect(vet).not.toThrow(/secret|evil|passwd/);
   });
 
-  it('is refused where the provider has no such resources', () => {
+  it('is refused when the provider has no such resources', () => {
     expect(() => vettedBase('https://mine.openai.azure.com', { mode: 'public' })).toThrow(AddressRefused);
     expect(() => vettedBase('https://mine.openai.azure.com', { mode: 'public', hostSuffixes: [''] })).toThrow(
       AddressRefused,
@@ -95,7 +95,7 @@ describe('a registered endpoint', () => {
     ['http://0x7f.1:8080/v1', 'http://127.0.0.1:8080/v1'],
     ['http://[::1]:8080/v1', 'http://[::1]:8080/v1'],
     ['http://[fd12::7]/v1', 'http://[fd12::7]/v1'],
-    // Names are looked up at every connection.
+    // Host names are resolved for every connection.
     ['http://box.lan/v1', 'http://box.lan/v1'],
     ['https://api.example.com:8443/v1', 'https://api.example.com:8443/v1'],
     ['https://1.1.1.1/v1', 'https://1.1.1.1/v1'],
@@ -104,7 +104,7 @@ describe('a registered endpoint', () => {
   });
 
   it.each(
-    // Plain http to the internet, to metadata, to addresses written another way; https to a machine of the house.
+    // Plain http to public and metadata addresses, also in unusual notations; https to private addresses.
     `http://8.8.8.8/v1 http://169.254.169.254/v1 http://2852039166/v1 http://0xA9FEA9FE/v1 http://0251.0376.0251.0376/v1
     http://169.254.43518/v1 http://[::ffff:169.254.169.254]/v1 http://[::ffff:127.0.0.1]/v1 http://[::ffff:7f00:1]/v1
     http://[fd00:ec2::254]/v1 http://[64:ff9b::7f00:1]/v1 http://[2002:7f00:1::]/v1 http://[::]/v1 http://0/v1 http://0.0.0.0/v1
@@ -120,7 +120,7 @@ describe('a registered endpoint', () => {
 });
 
 describe("the operator's own URLs", () => {
-  it('lead anywhere, over http and https', () => {
+  it('may lead to any address, over http and https', () => {
     for (const text of ['http://10.0.0.1/v1', 'https://127.0.0.1:8443/v1', 'http://169.254.169.254/v1'])
       expect(vettedBase(`${text}/`, { mode: 'house' }).href).toBe(text);
     expect(vettedUrl('https://api.example.com/v1/models?limit=1', { mode: 'house' }).search).toBe('?limit=1');
@@ -129,7 +129,7 @@ describe("the operator's own URLs", () => {
   });
 });
 
-describe('where a candidate is asked', () => {
+describe('the destination of a candidate', () => {
   const azure = { id: 'azure', wire: 'openai-chat', baseUrl: undefined, ...cloud } as const;
   const openai = {
     id: 'openai',
@@ -146,7 +146,7 @@ describe('where a candidate is asked', () => {
     cloudResource,
   });
 
-  it('follows from who wrote the URL', () => {
+  it('depends on the author of the URL', () => {
     const own = ownCandidate('azure', 'https://mine.openai.azure.com');
     expect(destinationOf(own, byok)).toEqual(at('https://mine.openai.azure.com/openai/v1', 'public', true));
     expect(destinationOf(ownCandidate('openai'), byok)).toEqual(
@@ -166,7 +166,7 @@ describe('where a candidate is asked', () => {
     );
   });
 
-  it('decides on the header of its credential', () => {
+  it('determines the header of the credential', () => {
     const own = { apiKey: 'sk-own', cloudResource: true };
     expect(providerHeaders('openai-chat', own)).toMatchObject({ 'api-key': 'sk-own' });
     expect(providerHeaders('openai-chat', own)).not.toHaveProperty('authorization');

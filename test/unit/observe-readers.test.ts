@@ -247,7 +247,7 @@ describe('a reader of SQLite', () => {
     [
       'it is none',
       'not a database at all, but a text that is long enough to be looked at',
-      'is no SQLite database',
+      'is not an SQLite database',
     ],
   ])('says what is wrong with a file: %s', async (_, text, message) => {
     const url = freshSqlite();

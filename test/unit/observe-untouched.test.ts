@@ -103,7 +103,7 @@ describe('a data directory without a host is read, and nothing of it changes', (
     writeAndDie(3);
     rmSync(`${database}-shm`);
     const before = photograph();
-    await expect(actsIn()).rejects.toThrow(/lathe\.db-shm.*start the host on them once/s);
+    await expect(actsIn()).rejects.toThrow(/lathe\.db-shm.*start the host once on these files/s);
     expect(photograph()).toEqual(before);
   });
 

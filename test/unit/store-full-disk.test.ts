@@ -94,7 +94,7 @@ describeDisks(title('a full disk (SQLite)'), () => {
     await expectExactly(await open(url), all);
   });
 
-  it('goes from full to roomy and back, whatever the room that was left', async () => {
+  it('recovers from a full disk repeatedly, whatever the space left', async () => {
     const small = disk('12m');
     const store = await open(`sqlite:${join(small.folder, 'lathe.db')}`);
     const all: string[] = [];
@@ -110,7 +110,7 @@ describeDisks(title('a full disk (SQLite)'), () => {
     await expectExactly(store, [...all, 'end']);
   });
 
-  it('says so when it starts on a full disk, with and without a database there', async () => {
+  it('reports a full disk at start, with and without an existing database', async () => {
     const small = disk('2m');
     small.fill();
     const url = `sqlite:${join(small.folder, 'lathe.db')}`;
@@ -125,7 +125,7 @@ describeDisks(title('a full disk (SQLite)'), () => {
     await expectExactly(await open(url), ['a']);
   });
 
-  it('says so when the folder is read-only', async () => {
+  it('reports a read-only folder', async () => {
     const small = disk('2m');
     const url = `sqlite:${join(small.folder, 'lathe.db')}`;
     const store = await Store.open({ url, endpointId: 'here' });

@@ -10,7 +10,7 @@ const kills = killCount(8);
 /** In which part of its life a process is killed. */
 const moments = ['starting', 'transaction', 'anywhere', 'acknowledged'] as const;
 
-describeDatabases('a process that acts and is killed', (url, kind) => {
+describeDatabases('a process that is killed while it writes', (url, kind) => {
   it.runIf(killsOn(kind))(`${kills} times`, { timeout: 600_000 + kills * 5_000 }, async () => {
     const at = await url();
     const seed = Date.now() % 1_000_000;

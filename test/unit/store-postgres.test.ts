@@ -38,11 +38,11 @@ async function proxied(url: string) {
       const what = onSent(bytes.toString('latin1'));
       if (what === 'cut') return cut();
       upstream.write(bytes);
-      // When the server has answered, which nobody hears.
+      // The server has answered, but the answer is lost.
       if (what === 'cut_after') upstream.once('data', cut);
     });
     upstream.on('data', (bytes) => {
-      // The server has done it; nobody hears of it.
+      // The server has committed, but the answer is lost.
       if (!silent) client.write(bytes);
     });
   });
@@ -65,7 +65,7 @@ async function proxied(url: string) {
 }
 
 describePostgres('PostgreSQL', (url) => {
-  it('goes on after every connection was cut', async () => {
+  it('continues after every connection was cut', async () => {
     const at = await url();
     const notices: string[] = [];
     const store = await open(at, notices);
@@ -76,7 +76,7 @@ describePostgres('PostgreSQL', (url) => {
     for (const notice of notices) expect(notice).toMatch(/^the PostgreSQL database "test_\w+" at .*:/);
   });
 
-  it('does a transaction again whose connection was cut in the middle, between two statements too', async () => {
+  it('retries a transaction whose connection was cut, also between two statements', async () => {
     const at = await url();
     const store = await open(at);
     let times = 0;
@@ -92,10 +92,10 @@ describePostgres('PostgreSQL', (url) => {
     expect(await names(store)).toEqual([{ name: 'a' }]);
   });
 
-  it('finds out what became of a transaction whose connection was lost while it was saved', async () => {
+  it('queries the outcome of a transaction whose connection was lost during the commit', async () => {
     const proxy = await proxied(await url());
     const store = await open(proxy.url);
-    // It never reached the server, and is done again; or it was done, and nobody heard of it.
+    // Either it never reached the server and is retried, or it was committed and the answer was lost.
     for (const [cut, tries] of [
       ['cut', 2],
       ['cut_after', 1],
@@ -120,7 +120,7 @@ describePostgres('PostgreSQL', (url) => {
     expect(await names(store)).toEqual([{ name: 'cut' }, { name: 'cut_after' }]);
   });
 
-  it('says that it does not know when the server stays away that was saving', async () => {
+  it('reports storage_unsure when the server stays unreachable after a commit', async () => {
     const proxy = await proxied(await url());
     const store = await open(proxy.url);
     proxy.onSent((sent) => {
@@ -135,7 +135,7 @@ describePostgres('PostgreSQL', (url) => {
     });
     await expect(work).rejects.toMatchObject({
       code: 'storage_unsure',
-      message: expect.stringContaining('look whether it is there'),
+      message: expect.stringContaining('check whether they were saved'),
     });
     proxy.silence(false);
     proxy.onSent(() => 'pass');
@@ -143,7 +143,7 @@ describePostgres('PostgreSQL', (url) => {
     expect(await names(store)).toHaveLength(1);
   });
 
-  it('does a transaction again that the server gave up', async () => {
+  it('retries a transaction that the server aborted', async () => {
     const at = await url();
     const store = await open(at);
     await store.transaction((tx) => tx.insertInto('agents').values(agent).execute());
@@ -169,22 +169,22 @@ describePostgres('PostgreSQL', (url) => {
     expect(times).toBe(2);
   });
 
-  it('refuses what would only read', async () => {
+  it('rejects a read-only server', async () => {
     const at = await url();
     await administer(`alter database ${nameOf(at)} set default_transaction_read_only = on`);
-    await expect(Store.open({ url: at, endpointId: 'here' })).rejects.toThrow('name the server that writes');
+    await expect(Store.open({ url: at, endpointId: 'here' })).rejects.toThrow('name the primary server');
   });
 
-  it('says what to do about a database that is not there, or holds other tables', async () => {
+  it('explains what to do when the database does not exist or holds other tables', async () => {
     const at = await url();
     await expect(open(at.replace(nameOf(at), 'nowhere'))).rejects.toThrow(
       /"nowhere" does not exist; create it/,
     );
     await administer('create table tasks (chore text)', nameOf(at));
-    await expect(open(at)).rejects.toThrow('give this one a database of its own');
+    await expect(open(at)).rejects.toThrow('use a separate database');
   });
 
-  it('says what to do about a user who may not create tables', async () => {
+  it('explains what to do when the user may not create tables', async () => {
     const at = await url();
     await administer(
       `do $$ begin create role guest login; exception when duplicate_object then null; end $$`,

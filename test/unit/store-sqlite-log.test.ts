@@ -36,7 +36,7 @@ async function opened() {
   return { path, log, insert, read };
 }
 
-/** Holds syncs up until `go`; `asked` tells how many were asked for. */
+/** Delays syncs until `go`; `asked` counts the requested ones. */
 function slowed(log: SqliteLog) {
   const state = { asked: 0, go: () => undefined as unknown };
   let syncing: Promise<void> | undefined;
@@ -70,7 +70,7 @@ describe("SQLite's commits, synced from another thread", () => {
     await inserting;
   });
 
-  it('are read by nobody before they are on the disk', async () => {
+  it('are not readable before they are on the disk', async () => {
     const { log, insert, read } = await opened();
     const slow = slowed(log);
     const inserting = insert(1);
@@ -86,7 +86,7 @@ describe("SQLite's commits, synced from another thread", () => {
     expect(found).toEqual([1]);
   });
 
-  it('are written once more, into the database, where the log cannot be synced', async () => {
+  it('are checkpointed into the database when the log cannot be synced', async () => {
     const { path, log, insert, read } = await opened();
     log.sync = () => Promise.reject(new Error('the disk is ill'));
     await insert(1);
@@ -95,10 +95,10 @@ describe("SQLite's commits, synced from another thread", () => {
     expect(await read()).toEqual([1, 2]);
   });
 
-  it('are unsure where neither works, until it does', async () => {
+  it('fail with storage_unsure when neither works, until it does', async () => {
     const { path, log, insert, read } = await opened();
     await insert(1);
-    // Somebody who reads holds the log as it is.
+    // An open read transaction prevents the checkpoint.
     const other = new DatabaseSync(path);
     undo.push(() => other.isOpen && other.close());
     other.exec('begin; select * from t');
@@ -106,14 +106,14 @@ describe("SQLite's commits, synced from another thread", () => {
     log.sync = () => Promise.reject(new Error('the disk is ill'));
     await expect(insert(2)).rejects.toMatchObject({ code: 'storage_unsure' });
     log.sync = real;
-    // Also where the disk is well again: nobody knows what of the log is on it.
+    // Also when the disk works again: it is unknown which part of the log is on it.
     await expect(insert(3)).rejects.toMatchObject({ code: 'storage_unsure' });
     other.close();
     await insert(4);
     expect(await read()).toEqual([1, 2, 4]);
   });
 
-  it('are synced for real', async () => {
+  it('are really synced', async () => {
     const { path } = await opened();
     await new SqliteLog(path).sync();
   });

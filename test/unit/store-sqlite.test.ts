@@ -23,30 +23,32 @@ const refusalOf = async (path: string) => {
   return (refusal as StoreError).message;
 };
 
-describe('a file that is no database of ours', () => {
+describe('a file that is not a lathe database', () => {
   it('another file', async () => {
     const path = freshPath();
     writeFileSync(path, 'The quick brown fox jumps over the lazy dog. '.repeat(100));
-    expect(await refusalOf(path)).toMatch(/is no SQLite database: name another file/);
+    expect(await refusalOf(path)).toMatch(/is not an SQLite database: name another file/);
     expect(readFileSync(path, 'utf8')).toMatch(/^The quick brown fox/);
   });
 
-  it('in a folder that is not there', async () => {
+  it('in a folder that does not exist', async () => {
     expect(await refusalOf(join(freshDataDir(), 'not/there/lathe.db'))).toMatch(
-      /not\/there is not there: create it/,
+      /not\/there does not exist: create it/,
     );
   });
 
   it('in a folder that is a file', async () => {
     const path = freshPath();
     writeFileSync(path, '');
-    expect(await refusalOf(join(path, 'lathe.db'))).toMatch(/lathe\.db is no folder: name another file/);
+    expect(await refusalOf(join(path, 'lathe.db'))).toMatch(/lathe\.db is not a folder: name another file/);
   });
 
   it('a folder', async () => {
     const path = freshPath();
     mkdirSync(path);
-    expect(await refusalOf(path)).toMatch(/lathe\.db could not be read or written: .*must be a file/);
+    expect(await refusalOf(path)).toMatch(
+      /lathe\.db could not be read or written: .*must be on a working disk/,
+    );
   });
 
   it('the tables of another program', async () => {
@@ -60,7 +62,7 @@ describe('a file that is no database of ours', () => {
     again.close();
   });
 
-  it('damaged in the middle: what is read there fails, and says what to do', async () => {
+  it('damaged in the middle: reads of that part fail with advice', async () => {
     const path = freshPath();
     const store = await open(path);
     const row = (index: number) => ({
@@ -88,13 +90,13 @@ describe('a file that is no database of ours', () => {
         : damaged;
     expect(reading).toMatchObject({
       code: 'storage_failed',
-      message: expect.stringMatching(/is damaged: .*begin anew/),
+      message: expect.stringMatching(/is damaged: .*start with a new one/),
     });
   });
 });
 
 describe('the file', () => {
-  it("is its owner's alone", async () => {
+  it('is readable by its owner only', async () => {
     const path = freshPath();
     const store = await open(path);
     await store.transaction((tx) => store.next(tx, 'task'));
@@ -102,7 +104,7 @@ describe('the file', () => {
     expect(modes).toEqual([0o600, 0o600, 0o600]);
   });
 
-  it('is one file after an orderly end, and its log does not stay long', async () => {
+  it('is one file after a normal close, and its log is truncated', async () => {
     const path = freshPath();
     const store = await open(path);
     for (let index = 0; index < 30; index++)
@@ -119,7 +121,7 @@ describe('the file', () => {
 });
 
 describe('another process on the file', () => {
-  it('is waited for without holding up this one', async () => {
+  it('is waited for without blocking the event loop', async () => {
     const path = freshPath();
     const store = await open(path);
     const other = new DatabaseSync(path);
@@ -135,7 +137,7 @@ describe('another process on the file', () => {
     other.close();
   });
 
-  it('that never lets go is named', async () => {
+  it('that never releases its lock is reported', async () => {
     const path = freshPath();
     const store = await open(path);
     const other = new DatabaseSync(path);
@@ -143,7 +145,7 @@ describe('another process on the file', () => {
     const work = store.transaction((tx) => store.next(tx, 'task'));
     await expect(work).rejects.toMatchObject({
       code: 'storage_failed',
-      message: expect.stringMatching(/held by another process for too long/),
+      message: expect.stringMatching(/locked by another process for too long/),
     });
     other.exec('rollback');
     other.close();

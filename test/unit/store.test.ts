@@ -27,7 +27,7 @@ describeDatabases('the store', (url) => {
     expect(await names(await open(at))).toEqual(['a']);
   });
 
-  it('keeps nothing of a transaction that throws, and passes its error on', async () => {
+  it('rolls back a transaction that throws, and passes its error on', async () => {
     const store = await fresh();
     const ours = new Error('ours');
     const work = store.transaction(async (tx) => {
@@ -40,7 +40,7 @@ describeDatabases('the store', (url) => {
     expect(await store.transaction((tx) => store.next(tx, 'task'))).toBe(1);
   });
 
-  it('goes no further in a transaction of which a statement failed', async () => {
+  it('rejects further statements after one failed in a transaction', async () => {
     const store = await fresh();
     const work = store.transaction(async (tx) => {
       await tx.insertInto('agents').values(agent('a')).execute();
@@ -64,7 +64,7 @@ describeDatabases('the store', (url) => {
     expect(await names(store)).toEqual([]);
   });
 
-  it('gives out numbers one after the other, however many ask, over two stores on one database', async () => {
+  it('returns consecutive numbers to concurrent callers of two stores on one database', async () => {
     const at = await url();
     const stores = [await open(at, 'one'), await open(at, 'two')];
     const asked = Array.from({ length: 40 }, (_, index) => {
@@ -75,7 +75,7 @@ describeDatabases('the store', (url) => {
     expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, index) => index + 1));
   });
 
-  it('lets nobody write between what a transaction reads and what it writes', async () => {
+  it('isolates a transaction from other writers between its reads and writes', async () => {
     const at = await url();
     const stores = [await open(at, 'one'), await open(at, 'two')];
     const most = 5;
@@ -131,7 +131,7 @@ describeDatabases('the store', (url) => {
       ]);
   });
 
-  it('reads while a transaction is under way, and what was there before it', async () => {
+  it('reads the state before a running transaction, without waiting for it', async () => {
     const store = await fresh();
     let goOn = () => {};
     const wait = new Promise<void>((resolve) => {
@@ -153,7 +153,7 @@ describeDatabases('the store', (url) => {
     expect(await names(store)).toEqual(['a']);
   });
 
-  it('refuses itself within its own transaction, and serves who was started there afterwards', async () => {
+  it('rejects calls within its own transaction, and accepts calls started there after it ended', async () => {
     const store = await fresh();
     let later: Promise<string[]> | undefined;
     await store.transaction(async () => {
@@ -166,7 +166,7 @@ describeDatabases('the store', (url) => {
     expect(await later).toEqual([]);
   });
 
-  it('opened by many at once, becomes up to date once', async () => {
+  it('runs migrations once when it is opened by many at once', async () => {
     const at = await url();
     const stores = await Promise.all(Array.from({ length: 5 }, () => open(at)));
     expect(await Promise.all(stores.map((store) => store.transaction((tx) => store.act(tx, act))))).toEqual(
@@ -188,7 +188,7 @@ describeDatabases('the store', (url) => {
     await expect(open(at)).rejects.toThrow(/newer lathe \(it has 999-later\)/);
   });
 
-  it('ends what is under way before it closes, and refuses what comes later', async () => {
+  it('finishes running work before it closes, and rejects later calls', async () => {
     const store = await fresh();
     const work = store.transaction(async (tx) => {
       await new Promise((resolve) => setTimeout(resolve, 50));
@@ -201,7 +201,7 @@ describeDatabases('the store', (url) => {
     await closing;
   });
 
-  it('keeps texts as they are, but for NUL, and counts beyond 32 bits', async () => {
+  it('stores texts unchanged except NUL, and integers above 32 bits', async () => {
     const store = await fresh();
     const n = 2 ** 52;
     const spec = `${String.fromCodePoint(0x1f600)} "'\\ \r\n\t \u2028`;
@@ -246,9 +246,9 @@ describeDatabases('the store', (url) => {
 
 describe('a database that cannot be opened', () => {
   it.each([
-    ['no kind', 'lathe.db', /no known kind: write sqlite:PATH/],
-    ['another kind', 'mysql://root:hunter2@db/x', /databases of the kind mysql: are not known/],
-    ['memory', 'sqlite::memory:', /in memory keeps nothing/],
+    ['no kind', 'lathe.db', /the database URL has no scheme: write sqlite:PATH/],
+    ['another kind', 'mysql://root:hunter2@db/x', /scheme mysql: is not supported/],
+    ['memory', 'sqlite::memory:', /in memory is not durable/],
   ])('%s', async (_, url, message) => {
     const failure = await Store.open({ url, endpointId: 'here' }).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(StoreError);

@@ -28,7 +28,7 @@ function messages(said: readonly (readonly [Role, string])[], redact = (text: st
   return { input: read('gen_ai.input.messages'), output: read('gen_ai.output.messages') };
 }
 
-test('the answer is what stands behind the last that was told; each of several is a message', () => {
+test('entries after the last input are the answer; each of several answers is a message', () => {
   const { input, output } = messages([
     ['user', 'q'],
     ['assistant', 'a'],
@@ -69,14 +69,14 @@ test('the answer is what stands behind the last that was told; each of several i
   ]);
 });
 
-test('a turn alone has an answer and no question; nothing said is nothing sent', () => {
+test('a turn without input has only output; an empty transcript has no attributes', () => {
   expect(Object.keys(contentOf(work([['assistant', 'x']], 'turn'), String))).toEqual([
     'gen_ai.output.messages',
   ]);
   expect(contentOf(work([]), String)).toEqual({});
 });
 
-test('of a long conversation the latest is kept, within the bound; a long text is shortened', () => {
+test('the latest entries of a long conversation are kept, within the limit; a long text is shortened', () => {
   const { input } = messages(
     Array.from({ length: 100 }, (_, n) => ['user', `${n}:${'x'.repeat(1000)}`] as const),
   );
@@ -88,12 +88,12 @@ test('of a long conversation the latest is kept, within the bound; a long text i
   expect(long?.parts[0]?.['content']).toMatch(/…$/);
 });
 
-describe('no part of a secret is sent', () => {
+describe('no part of a secret is exported', () => {
   const secret = 'sk-0123456789abcdef0123456789abcdef';
   const redact = (text: string) => text.replaceAll(secret, '[redacted]');
   const partOf = /sk-|0123|cdef/;
 
-  test('where texts are cut, also when what was taken out before has moved the cut', () => {
+  test('where texts are cut, also after earlier redactions have moved the cut', () => {
     const watch = new Watch([{ keepsTexts: () => true }]);
     for (const before of [0, 100, 400])
       for (const cut of [8_192, 16_384, 24_576])
@@ -109,7 +109,7 @@ describe('no part of a secret is sent', () => {
         }
   });
 
-  test('wherever in whatever text it stands', () => {
+  test('wherever it occurs in a text', () => {
     const filler = fc.oneof(fc.nat(50), fc.integer({ min: 8_000, max: 9_000 }), fc.nat(25_000));
     const texts = fc.array(fc.tuple(fc.constantFrom(...roles), fc.array(filler, { maxLength: 6 })), {
       maxLength: 4,
@@ -128,7 +128,7 @@ describe('no part of a secret is sent', () => {
   });
 });
 
-test('whatever is said, it is JSON of whole characters', () => {
+test('content is always valid JSON without broken characters', () => {
   const text = fc.string({ unit: 'binary', maxLength: 40_000 });
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.constantFrom(...roles), text), { maxLength: 5 }), (said) => {

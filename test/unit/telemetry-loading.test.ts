@@ -52,7 +52,7 @@ afterAll(async () => {
 });
 const withCollector = () => ({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
 
-test('as it is written', async () => {
+test('from the sources', async () => {
   const isSdk = (url: string) => url.includes('@opentelemetry');
   const without = await loaded(source.href, withoutCollector);
   expect(without.opened).toBe(false);
@@ -63,7 +63,7 @@ test('as it is written', async () => {
   expect(collector.spans().at(-1)?.name).toBe('lathe.run');
 });
 
-test('as it is built: a chunk of its own, which works', async () => {
+test('from the build: a separate chunk, which works', async () => {
   const before = collector.spans().length;
   await build(
     mergeConfig(

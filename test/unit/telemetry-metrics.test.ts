@@ -26,7 +26,7 @@ const samples = (read: ReturnType<typeof readPrometheus>, name: string) =>
     (read.get(name)?.samples ?? []).map(({ labels, value }) => [Object.values(labels).join(' '), value]),
   );
 
-test('every kind of work is counted where it belongs', () => {
+test('every kind of work is counted in its metrics', () => {
   const { watch, read } = world();
   const used = { promptTokens: 10, cachedTokens: 4, completionTokens: 5, firstTokenMs: 0 };
   watch.begin('completion', '1', { ...completion, ...used }).end({ outcome: 'ok' });
@@ -73,14 +73,14 @@ test('every kind of work is counted where it belongs', () => {
   expect(samples(found, 'lathe_gateway_tokens_total')).toMatchObject({ 'anthropic cached': 4 });
 });
 
-test('money is exact', () => {
+test('cost is exact', () => {
   const { watch, text } = world();
   for (const cost of [2n ** 60n, 1n, 0n])
     watch.begin('gateway', '1', { ...gateway, costNanousd: cost }).end({ outcome: 'ok' });
   expect(text()).toContain(`lathe_gateway_cost_nanousd_total{provider="anthropic"} ${2n ** 60n + 1n}\n`);
 });
 
-test('a time falls into the bucket whose bound it does not go over', () => {
+test('a duration is counted in the first bucket whose bound it does not exceed', () => {
   const { watch, read } = world();
   for (const firstTokenMs of [0, 5, 5.1, 10, 30_000, 40_000])
     watch.begin('completion', '1', { ...completion, firstTokenMs }).end({ outcome: 'ok' });
@@ -90,7 +90,7 @@ test('a time falls into the bucket whose bound it does not go over', () => {
   expect(all.find(({ name }) => name.endsWith('_sum'))?.value).toBeCloseTo(70.0201);
 });
 
-test('the pace of an answer is that of what stands behind its first token, where that can be told', () => {
+test('time per output token counts the tokens after the first, when it is known', () => {
   const { watch } = world();
   const pace = (facts: Partial<FactsOf['completion']>, totalMs = 1100) => {
     const work = watch.begin('completion', '1', { ...completion, ...facts });
@@ -108,7 +108,7 @@ test('the pace of an answer is that of what stands behind its first token, where
 describe('memory stays bounded', () => {
   const size = (text: string) => text.split('\n').length;
 
-  test('tools that there are not are one, whatever a model calls them', () => {
+  test('unknown tools share one label, whatever their names', () => {
     const { watch, read } = world();
     watch.begin('tool', '1', { ...tool, tool: 'there' }).end({ outcome: 'ok' });
     for (let n = 0; n < 10_000; n++)
@@ -123,7 +123,7 @@ describe('memory stays bounded', () => {
     });
   });
 
-  test('too many tools, providers of callers and models of the request grow nothing', () => {
+  test('excess tools, endpoint names and requested models add no labels', () => {
     const { watch, text } = world();
     for (let n = 0; n < 5000; n++) {
       watch.begin('tool', '1', { ...tool, tool: `t${n}` }).end({ outcome: 'ok' });
@@ -138,7 +138,7 @@ describe('memory stays bounded', () => {
     expect(text()).toContain('provider="openai",outcome="ok"} 5000\n');
   });
 
-  test('a figure that is no count is none', () => {
+  test('invalid counts are ignored', () => {
     const { watch, read } = world();
     for (const promptTokens of [Number.NaN, Infinity, -5, 1.5, 7])
       watch.begin('gateway', '1', { ...gateway, promptTokens }).end({ outcome: 'ok' });
@@ -146,7 +146,7 @@ describe('memory stays bounded', () => {
   });
 });
 
-test('whatever tools are called, the text keeps to the grammar and says their names', () => {
+test('any tool name is exported in valid syntax', () => {
   const names = fc.string({
     unit: fc.constantFrom('"', '\\', '\n', '{', '}', ',', ' ', 'a', '\u2028', '\u{1f600}', '\ud800'),
   });
@@ -162,7 +162,7 @@ test('whatever tools are called, the text keeps to the grammar and says their na
   );
 });
 
-test('the format itself: escapes, infinities, families without samples', () => {
+test('the text format: escapes, infinities, families without samples', () => {
   const text = exposition([
     {
       name: 'a_total',
@@ -180,7 +180,7 @@ test('the format itself: escapes, infinities, families without samples', () => {
   expect(readPrometheus(text).get('a_total')?.samples[0]?.labels).toEqual({ x: 'q"b\\s\nn' });
 });
 
-test('how the process is: memory, processor, and from the second look on how late its loop is', async () => {
+test('process metrics: memory, CPU time, and event loop lag from the second scrape on', async () => {
   const { read } = world();
   const first = read();
   expect(first.get('process_resident_memory_bytes')?.samples[0]?.value).toBeGreaterThan(1e7);

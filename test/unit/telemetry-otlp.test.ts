@@ -68,7 +68,7 @@ const turn = { agent: 'scribe', engine: 'gateway', model: 'auto' } as const;
 const tool = { tool: 'read_file', agent: 'scribe', callId: 'call_1', toolKind: 'read' } as const;
 const byName = (spans: SeenSpan[]) => new Map(spans.map((span) => [span.name, span]));
 
-test('spans of every kind of work, as the conventions name them, below what they are a part of', async () => {
+test('spans of every kind of work have their parents and the attributes of the conventions', async () => {
   const telemetry = await open();
   const watch = new Watch([telemetry.sink]);
   const served = watch.begin('completion', 'req_1', { ...completion });
@@ -180,7 +180,7 @@ test('spans of every kind of work, as the conventions name them, below what they
   expect(spans.get('lathe.run')?.attributes).toMatchObject({ 'error.type': 'abandoned' });
 });
 
-test('a model that runs in this process is no client of anything; facts that came later are on the span', async () => {
+test('calls of the resident model are internal spans; facts that are set later are on the span', async () => {
   const telemetry = await open();
   const watch = new Watch([telemetry.sink]);
   const work = watch.begin('completion', 'req_1', {
@@ -200,12 +200,12 @@ test('a model that runs in this process is no client of anything; facts that cam
   expect(answered).toMatchObject({ name: 'chat auto', kind: 1 });
 });
 
-describe('the trace that a request is a part of', () => {
+describe('the trace context of a request', () => {
   const theirs = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
   const begin = (telemetry: Telemetry, traceparent: string | undefined): Work =>
     new Watch([telemetry.sink]).begin('completion', 'r', { ...completion }, { traceparent });
 
-  test('is gone on with, and work says its own place in it', async () => {
+  test('is continued, and work reports its own span in it', async () => {
     const telemetry = await open();
     const work = begin(telemetry, theirs);
     work.end({ outcome: 'ok' });
@@ -216,7 +216,7 @@ describe('the trace that a request is a part of', () => {
     expect((span?.flags ?? 0) & 0x200).toBe(0x200);
   });
 
-  test('is not recorded where the caller does not record it, and says so to who comes next', async () => {
+  test('is not sampled when the caller does not sample it, and is propagated so', async () => {
     const telemetry = await open();
     const work = begin(telemetry, theirs.replace(/01$/, '00'));
     work.end({ outcome: 'ok' });
@@ -238,7 +238,7 @@ describe('the trace that a request is a part of', () => {
     `00-${'0'.repeat(32)}-b7ad6b7169203331-01`,
     `00-0af7651916cd43dd8448eb211c80319c-${'0'.repeat(16)}-01`,
     `${theirs}\r\nx-evil: 1`,
-  ])('%j is none: a trace of its own', async (traceparent) => {
+  ])('%j is invalid: a new trace begins', async (traceparent) => {
     const telemetry = await open();
     const work = begin(telemetry, traceparent);
     work.end({ outcome: 'ok' });
@@ -249,14 +249,14 @@ describe('the trace that a request is a part of', () => {
     expect(work.traceparent).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/);
   });
 
-  test('of a later version is understood', async () => {
+  test('of a later version is parsed', async () => {
     const telemetry = await open();
     begin(telemetry, `${theirs.replace(/^00/, '01')}-what-comes`).end({ outcome: 'ok' });
     await telemetry.close();
     expect(collector.spans()[0]?.traceId).toBe(theirs.slice(3, 35));
   });
 
-  test('a sampler that takes nothing leaves the metrics', async () => {
+  test('a sampler that drops all spans does not affect metrics', async () => {
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_TRACES_SAMPLER: 'always_off' };
     const telemetry = await open({ env });
     begin(telemetry, theirs).end({ outcome: 'ok' });
@@ -299,7 +299,7 @@ test('metrics, with the units, boundaries and attributes of the conventions', as
     points('gen_ai.server.request.duration').map(({ attributes, count }) => [attributes, count]),
   ).toEqual([
     [own, 1],
-    // Nobody fills the memory with models that there are not.
+    // Unknown models must not fill the memory.
     [{ ...own, 'gen_ai.request.model': '_OTHER', 'error.type': '404' }, 1],
     [
       {
@@ -349,7 +349,7 @@ test('metrics, with the units, boundaries and attributes of the conventions', as
   expect(bounds('gen_ai.client.token.usage')).toEqual([1, 67_108_864, 14]);
 });
 
-describe('what is said', () => {
+describe('conversation content', () => {
   const secret = 'the-planted-text';
   const plant = (watch: Watch): void => {
     const works = [
@@ -362,14 +362,14 @@ describe('what is said', () => {
     for (const work of works) {
       for (const role of ['system', 'user', 'reasoning', 'assistant', 'tool_call', 'tool'] as const)
         work.say(role, () => `${role}: ${secret}`, secret);
-      // A code that is none, because somebody put a message there.
+      // Not a code, but a message.
       work.end({ outcome: 'failed', code: `could not read ${secret}` });
     }
   };
-  /** Somebody else keeps it: it is there to be taken. */
+  /** Another sink records content, so it is available. */
   const recorder = { keepsTexts: () => true };
 
-  test('is never sent by default, not even where another keeps it', async () => {
+  test('is not exported by default, even if another sink records it', async () => {
     const telemetry = await open();
     plant(new Watch([recorder, telemetry.sink]));
     await telemetry.close();
@@ -378,7 +378,7 @@ describe('what is said', () => {
     expect(collector.spans()[0]?.attributes['error.type']).toBe('_OTHER');
   });
 
-  test('is sent of the racks that allow it alone, as the conventions write it, and redacted', async () => {
+  test('is exported only for racks that allow it, in the format of the conventions, redacted', async () => {
     const racks = new Set<RackId>(['completions']);
     const telemetry = await open({
       contentAllowed: (rack) => racks.has(rack),
@@ -413,7 +413,7 @@ describe('what is said', () => {
     ]);
   });
 
-  test('counts under the rules of the beginning and of the end', async () => {
+  test('is exported only if it is allowed at the beginning and at the end', async () => {
     let allowed = false;
     const telemetry = await open({ contentAllowed: () => allowed });
     const watch = new Watch([recorder, telemetry.sink]);
@@ -432,7 +432,7 @@ describe('what is said', () => {
     expect(collector.allBytes).not.toContain(secret);
   });
 
-  test('is not sent where it cannot be read over', async () => {
+  test('is not exported when it cannot be redacted', async () => {
     const telemetry = await open({
       contentAllowed: () => true,
       redact: () => {
@@ -446,7 +446,7 @@ describe('what is said', () => {
     expect([collector.allBytes, ...notices].join('\n')).not.toContain(secret);
   });
 
-  test('names are short and in one line, wherever they come from', async () => {
+  test('names are shortened to one line, whatever their source', async () => {
     const telemetry = await open();
     const watch = new Watch([telemetry.sink]);
     const long = `a\n\u0000b${'x'.repeat(5000)}\ud800`;
@@ -477,7 +477,7 @@ describe('a collector that', () => {
     'begins and never ends': (response) => void response.writeHead(200).write('{'),
   };
 
-  test.each(Object.keys(faults))('%s is told of once, and holds nobody up', async (fault) => {
+  test.each(Object.keys(faults))('%s is reported once, and delays no work', async (fault) => {
     collector.answer = faults[fault] ?? collector.answer;
     vi.stubEnv('OTEL_EXPORTER_OTLP_TIMEOUT', '300');
     try {
@@ -499,14 +499,14 @@ describe('a collector that', () => {
       expect(about('traces').length).toBeLessThanOrEqual(1);
       expect(about('metrics').length).toBeLessThanOrEqual(1);
       expect(notices.length).toBeGreaterThan(0);
-      expect(notices.join('\n')).toContain(`do not arrive at ${collector.url} (`);
+      expect(notices.join('\n')).toContain(`cannot be sent to ${collector.url} (`);
       expect(notices.join('\n')).not.toContain('hidden');
     } finally {
       vi.unstubAllEnvs();
     }
   });
 
-  test('is not there is told of once', async () => {
+  test('is unreachable is reported once', async () => {
     const { url } = collector;
     await collector.close();
     const telemetry = await open({ env: { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${url}/v1/traces` } });
@@ -517,7 +517,7 @@ describe('a collector that', () => {
     collector = await OtlpCollector.open();
   });
 
-  test('has all the time in the world does not get it at closing', async () => {
+  test('never answers does not delay closing', async () => {
     collector.answer = () => undefined;
     vi.stubEnv('OTEL_EXPORTER_OTLP_TIMEOUT', '3600000');
     try {
@@ -530,7 +530,7 @@ describe('a collector that', () => {
     }
   });
 
-  test('answers garbage has taken what it was sent', async () => {
+  test('answers with an invalid body counts as successful', async () => {
     collector.answer = (response) => void response.writeHead(200).end('\u0000{"partialSuccess":[');
     const telemetry = await open();
     new Watch([telemetry.sink]).begin('completion', 'r', { ...completion }).end({ outcome: 'ok' });
@@ -539,7 +539,7 @@ describe('a collector that', () => {
     expect(notices).toEqual([]);
   });
 
-  test('is slower than the work gets what waits in a bounded queue, and what is new', async () => {
+  test('is slower than the work gets the spans of a bounded queue, then new ones', async () => {
     const telemetry = await open({
       env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_METRICS_EXPORTER: 'none' },
     });
@@ -556,7 +556,7 @@ describe('a collector that', () => {
   });
 });
 
-test('headers go to the collector, and work goes on when a sink of it breaks', async () => {
+test('headers are sent to the collector, and work continues when a sink throws', async () => {
   const env = {
     OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/otlp/`,
     OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20k1,x-a=1',
@@ -573,7 +573,7 @@ test('headers go to the collector, and work goes on when a sink of it breaks', a
   });
   expect(() => work.end({ outcome: 'ok' })).not.toThrow();
   expect(() => new Watch([telemetry.sink]).begin('completion', 'r', work.facts)).not.toThrow();
-  expect(notices).toEqual(['telemetry: some work is not seen: broken']);
+  expect(notices).toEqual(['telemetry: an event could not be recorded: broken']);
   new Watch([telemetry.sink]).begin('task', 't', { ...task }).end({ outcome: 'ok' });
   await telemetry.close();
   const seen = new Map(collector.requests.map((request) => [request.path, request]));

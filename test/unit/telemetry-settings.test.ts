@@ -17,7 +17,7 @@ function faults(env: Record<string, string>, option?: string): readonly string[]
   return [];
 }
 
-describe('nothing is sent', () => {
+describe('nothing is exported', () => {
   test.each<[string, string | undefined, Record<string, string>]>([
     [
       'where nobody names a collector',
@@ -56,14 +56,14 @@ describe('where signals go', () => {
       'https://c/otlp/v1/metrics?key=k',
     ]);
   });
-  test("the option stands in the place of the common variable; a signal's own goes before both, as it is", () => {
+  test("the option replaces the common variable; a signal's own variable overrides both, unchanged", () => {
     expect(urls('http://option', shared)[0]).toBe('http://option/v1/traces');
     expect(urls('http://option', { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://own/x' })).toEqual([
       'http://own/x',
       'http://option/v1/metrics',
     ]);
   });
-  test('a signal that no collector is named for stays', () => {
+  test('a signal without a collector is not exported', () => {
     expect(urls(undefined, { OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: 'http://m/p' })).toEqual([
       undefined,
       'http://m/p',
@@ -74,7 +74,7 @@ describe('where signals go', () => {
   });
 });
 
-test('all else has the defaults of the standard, and is read where it is said', () => {
+test('other settings have the defaults of the specification, and are read from their variables', () => {
   expect(readTelemetrySettings(endpoint, {})).toMatchObject({
     sampler: 'parentbased_always_on',
     ratio: 1,
@@ -105,7 +105,7 @@ test('all else has the defaults of the standard, and is read where it is said', 
   expect(faults({ OTEL_TRACES_SAMPLER: 'always_on', OTEL_TRACES_SAMPLER_ARG: 'x' }, endpoint)).toEqual([]);
 });
 
-test('all faults come at once, each with the variable that it is in and never with its value', () => {
+test('all faults are reported at once, each with its variable and never with its value', () => {
   const env = {
     OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318/hunter2',
     OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: 'http://me:hunter2@c',
@@ -118,7 +118,7 @@ test('all faults come at once, each with the variable that it is in and never wi
   };
   const found = faults(env);
   expect(found).toEqual([
-    'OTEL_EXPORTER_OTLP_ENDPOINT: expected an http:// or https:// URL, as http://localhost:4318',
+    'OTEL_EXPORTER_OTLP_ENDPOINT: expected an http:// or https:// URL, such as http://localhost:4318',
     "OTEL_EXPORTER_OTLP_PROTOCOL: lathe sends OTLP over HTTP; set http/json, and name the collector's HTTP port (usually 4318)",
     'OTEL_EXPORTER_OTLP_HEADERS: entry 1: expected KEY=VALUE, percent-encoded',
     'OTEL_EXPORTER_OTLP_HEADERS: entry 2: expected KEY=VALUE, percent-encoded',
@@ -132,7 +132,7 @@ test('all faults come at once, each with the variable that it is in and never wi
   ]);
   expect(found.join('\n')).not.toContain('hunter2');
   expect(faults({ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' })).toEqual([
-    'OTEL_EXPORTER_OTLP_ENDPOINT: expected an http:// or https:// URL, as http://localhost:4318',
+    'OTEL_EXPORTER_OTLP_ENDPOINT: expected an http:// or https:// URL, such as http://localhost:4318',
   ]);
   expect(faults({ OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: '1.5' }, endpoint)).toEqual([
     'OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1',

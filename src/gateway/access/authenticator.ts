@@ -11,27 +11,30 @@ export interface AuthenticatorOptions {
   readonly monotonic?: () => number;
 }
 
-/** How long a key counts after it was looked up, in ms. What is paid for the ledger checks; all else is confirmed with it. */
+/** Cache time of valid keys, in ms. Paid requests are checked again by the ledger, all others by `confirm`. */
 const keyLife = 5000;
 const mostKeys = 10_000;
-/** Of secrets that are nobody's: short, so that a new key works at once, and apart, so that a flood of them moves out no key. */
+/**
+ * Cache time of unknown keys, in ms: short, so that a new key soon works. Their cache is separate, so that a flood of
+ * unknown keys evicts no valid key.
+ */
 const nobodyLife = 1000;
 const mostNobodies = 5000;
 
-/** What a gateway key looks like: nothing else is looked up, so another service's secret never gets here. */
+/** Format of a gateway key. Other texts are not looked up, so the secrets of other services are never hashed here. */
 const shape = 'lathe_gateway_[A-Za-z0-9_-]{43}';
 const plain = new RegExp(`^${shape}$`);
 const bearer = new RegExp(`^[Bb][Ee][Aa][Rr][Ee][Rr] +(${shape})$`);
 
-/** A key and the whole hash of its secret; `row` is undefined where it lets nobody in. */
+/** A cached lookup: the full hash of a secret, and its key; `row` is undefined for an unknown or revoked key. */
 interface Found {
   readonly hash: string;
   readonly row: KeyRow | undefined;
 }
 
 /**
- * Knows callers by their keys. Why one is refused shows in nothing: an unknown, a revoked and an expired key take the same
- * path and get the same words.
+ * Authenticates callers by their API keys. An unknown, a revoked and an expired key take the same path and get the same
+ * error, so that callers cannot tell them apart.
  */
 export function openAuthenticator({
   ledger,
@@ -53,12 +56,12 @@ export function openAuthenticator({
   async function find(secret: string, isFresh: boolean): Promise<KeyRow | undefined> {
     const hash = secretHash(secret);
     const slot = slotOf(hash);
-    // Whoever is nobody stays so: a flood of made-up keys does not reach the ledger.
+    // Unknown keys are cached even for fresh lookups: a flood of invented keys does not reach the ledger.
     const known = (isFresh ? undefined : keys.get(slot)) ?? nobodies.get(slot);
     if (known !== undefined && isSame(known.hash, hash)) return known.row;
-    // A question that was asked before may have been answered before the key was revoked.
+    // A running lookup is not shared: it may have read the key before it was revoked.
     if (isFresh) return (await look(hash)).row;
-    // Many requests of one key at once are one question.
+    // Concurrent lookups of one key share one query.
     let asked = looking.get(hash);
     if (asked === undefined) {
       asked = look(hash).finally(() => looking.delete(hash));
@@ -70,7 +73,7 @@ export function openAuthenticator({
   async function callerOf(header: (name: string) => string | undefined, isFresh: boolean): Promise<Caller> {
     for (const secret of offered(header)) {
       const key = await find(secret, isFresh);
-      // The clock decides each time: a key that is remembered runs out all the same.
+      // Expiry is checked for every request, also for cached keys.
       if (key !== undefined && isRunning(key, now())) return { accountId: key.accountId, key };
     }
     throw invalidApiKey();
@@ -82,7 +85,7 @@ export function openAuthenticator({
   };
 }
 
-/** In the order in which the headers count. A host's own bearer may stand beside the key, so one that does not fit is passed by. */
+/** Reads keys in the order of precedence. Values of another format, such as a host's bearer token, are skipped. */
 function offered(header: (name: string) => string | undefined): string[] {
   const secrets = [
     bearer.exec(header('authorization') ?? '')?.[1],
@@ -92,7 +95,7 @@ function offered(header: (name: string) => string | undefined): string[] {
   return [...new Set(secrets.filter((secret) => secret !== undefined))];
 }
 
-/** Only finds the place: whether it is the key, the whole hash says, in a time that tells nothing. */
+/** Cache key of a hash. The full hash is then compared in constant time. */
 const slotOf = (hash: string): string => hash.slice(0, 16);
 
 const isSame = (a: string, b: string): boolean => timingSafeEqual(Buffer.from(a), Buffer.from(b));

@@ -5,21 +5,21 @@ import type { ByokProvider } from '../config/types.ts';
 import { invalidRequest } from '../../wires/core/error.ts';
 import { AddressRefused, vettedBase } from '../upstream/vetting.ts';
 
-/** What a caller wants to have stored. */
+/** A credential that a caller wants to store. */
 export interface GivenCredential {
   readonly apiKey: string;
-  /** Of a cloud resource, without `basePath`. */
+  /** URL of a cloud resource, without `basePath`. */
   readonly baseUrl: string | undefined;
-  /** What the provider is asked at. */
+  /** The base URL at which the credential is verified. */
   readonly askedUrl: string;
 }
 
 const longestKey = 8192;
 const longestUrl = 2048;
-/** It goes into a header: printable ASCII in one piece. */
+/** Keys are sent in a header: printable ASCII without spaces. */
 const keyForm = /^[\x21-\x7e]+$/;
 
-/** For the document: what is wrong is told by `credentialBody`, which knows the provider. */
+/** Request schema for the OpenAPI document. `parseCredentialBody` does the validation, which depends on the provider. */
 export const credentialRequest = z
   .object({
     api_key: z.string().max(longestKey).regex(keyForm).describe("The provider's key."),
@@ -27,11 +27,11 @@ export const credentialRequest = z
       .string()
       .max(longestUrl)
       .nullish()
-      .describe('Of your resource, of a provider that has no URL for all of its customers.'),
+      .describe('The URL of your resource, for providers where every customer has one.'),
   })
   .meta({ id: 'CredentialRequest' });
 
-/** What is shown of one that is stored. */
+/** The public part of a stored credential. */
 export const storedCredential = z
   .object({
     provider: z.string(),
@@ -42,7 +42,7 @@ export const storedCredential = z
   })
   .meta({ id: 'Credential' });
 
-/** The body of `PUT /v1/keys/{provider}`. @throws WireError 400 with all that is wrong with it */
+/** Validates the body of `PUT /v1/keys/{provider}`. @throws WireError 400 with every violation */
 export function credentialBody(body: unknown, provider: ByokProvider): GivenCredential {
   const given = membersOf(body);
   const violations: Violation[] = [];
@@ -68,7 +68,7 @@ export function credentialBody(body: unknown, provider: ByokProvider): GivenCred
   return { apiKey: apiKey as string, baseUrl, askedUrl };
 }
 
-/** What is registered at the command line. @throws WireError 400 likewise */
+/** Validates an endpoint that is registered on the command line. @throws WireError 400 with every violation */
 export function registeredEndpoint(given: { readonly apiKey?: string; readonly baseUrl: string }): {
   readonly apiKey: string;
   readonly baseUrl: string;
@@ -89,7 +89,7 @@ function membersOf(body: unknown): Json {
   });
 }
 
-/** Says nothing of what it is. */
+/** What is wrong with a key, without its value. */
 function keyFault(key: unknown): string | undefined {
   if (key === undefined) return "is missing: the provider's key";
   if (typeof key !== 'string')
@@ -97,7 +97,7 @@ function keyFault(key: unknown): string | undefined {
   if (key === '') return "is empty: the provider's key";
   if (key.length > longestKey)
     return `has ${key.length} characters, more than the ${longestKey} that a key may have`;
-  if (!keyForm.test(key)) return 'holds spaces, line breaks or characters beyond ASCII, which no key has';
+  if (!keyForm.test(key)) return 'contains spaces, line breaks or characters outside ASCII, which no key has';
   return undefined;
 }
 
@@ -120,7 +120,7 @@ function checkedUrl(
   }
 }
 
-/** Without a slash at its end. */
+/** The URL without trailing slashes. */
 const text = (url: URL): string => url.href.replace(/\/+$/, '');
 
 function refused(violations: readonly Violation[]) {

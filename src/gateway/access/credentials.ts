@@ -18,25 +18,25 @@ export interface CredentialsOptions {
   readonly byok: readonly ByokProvider[];
   readonly masterKeys: MasterKeys;
   readonly probe: Probe;
-  /** Hears of each credential in clear, so that it can be kept out of what is recorded. */
+  /** Called with each decrypted credential, so that it can be redacted from recordings. */
   readonly onSecret?: ((secret: string) => void) | undefined;
   readonly monotonic?: () => number;
 }
 
-/** How long an opened one is remembered, in ms: so long another gateway may use one that was removed here. */
+/** Cache time of decrypted credentials, in ms. For this long, other gateways may still use a removed credential. */
 const life = 5000;
 const mostRemembered = 10_000;
 
-/** Providers' credentials of accounts, sealed in the database. */
+/** Provider credentials of accounts, encrypted in the database. */
 export class Credentials implements CredentialStore {
   readonly #store: GatewayStore;
   readonly #byok: ReadonlyMap<string, ByokProvider>;
   readonly #masters: MasterKeys;
   readonly #probe: Probe;
   readonly #onSecret: (secret: string) => void;
-  /** Of an account and a provider: what was found, also where that is nothing. */
+  /** Cached lookups by account and provider, including those that found nothing. */
   readonly #opened: LRUCache<string, { readonly found: OwnCredential | undefined }>;
-  /** Counts what was changed here, so that what was read before is not remembered after it. */
+  /** Counts local changes, so that a value read before a change is not cached after it. */
   #changes = 0;
 
   constructor(options: CredentialsOptions) {
@@ -76,7 +76,7 @@ export class Credentials implements CredentialStore {
   }
 
   /**
-   * An endpoint that speaks OpenAI's wire, with any base URL: the operator says so at the command line.
+   * Registers an OpenAI-compatible endpoint with any base URL. Only the operator can, on the command line.
    * @param name `kind:slug`
    * @throws WireError 400
    */
@@ -86,7 +86,7 @@ export class Credentials implements CredentialStore {
     given: { readonly apiKey?: string; readonly baseUrl: string },
   ): Promise<void> {
     if (!endpointForm.test(name))
-      throw invalidRequest(`The endpoint's name does not fit: ${endpointRule}.`, { param: 'provider' });
+      throw invalidRequest(`The endpoint's name is invalid: ${endpointRule}.`, { param: 'provider' });
     const endpoint = registeredEndpoint(given);
     if (endpoint.apiKey !== '') this.#needMasterKey();
     await this.#save(accountId, name, { mode: 'registered', ...endpoint });
@@ -105,7 +105,7 @@ export class Credentials implements CredentialStore {
     return numDeletedRows > 0n;
   }
 
-  /** One that a provider refused is found too: the caller hears so, and is not charged for the house's instead. */
+  /** Finds rejected credentials too: the caller must get that error, and not be charged for the operator's credential. */
   async find(accountId: string, provider: string): Promise<OwnCredential | undefined> {
     const name = nameOf(accountId, provider);
     const remembered = this.#opened.get(name);
@@ -130,7 +130,7 @@ export class Credentials implements CredentialStore {
     );
   }
 
-  /** Tells `onSecret` of all that this gateway can open. */
+  /** Calls `onSecret` with every credential that this gateway can decrypt. */
   async tellSecrets(): Promise<void> {
     const rows = await this.#store.read((db) =>
       db.withTables<AccessTables>().selectFrom('gateway_credentials').selectAll().execute(),
@@ -139,13 +139,13 @@ export class Credentials implements CredentialStore {
       try {
         this.#open(row);
       } catch (error) {
-        // Nobody reads what is sealed with a key that is not here; whoever uses it hears so.
+        // A credential whose master key is missing cannot leak; a request that uses it gets an error.
         if (!(error instanceof WireError)) throw error;
       }
     }
   }
 
-  /** Puts all records under the first master key. */
+  /** Re-encrypts all records with the first master key. */
   async rotate(): Promise<Rotation> {
     this.#needMasterKey();
     return await rotate(this.#store, this.#masters);
@@ -195,12 +195,12 @@ export class Credentials implements CredentialStore {
     } catch (error) {
       if (!(error instanceof EnvelopeError)) throw error;
       const again = endpointForm.test(row.provider)
-        ? 'have the endpoint added again'
+        ? 'ask for the endpoint to be added again'
         : `store it again with PUT /v1/keys/${row.provider}`;
       throw new WireError(
         500,
         'server_error',
-        `Your credential for ${row.provider} cannot be opened: this gateway lacks the master key that sealed it, or the record was changed. Tell its operator, or ${again}.`,
+        `Your credential for ${row.provider} cannot be decrypted: this gateway lacks the master key that encrypted it, or the record was changed. Tell its operator, or ${again}.`,
         {
           code: 'credential_unreadable',
           cause: new EnvelopeError(`the record ${row.id} of ${row.account_id}: ${error.message}`),
@@ -219,7 +219,7 @@ export class Credentials implements CredentialStore {
     throw new WireError(
       503,
       'server_error',
-      'This gateway has no master key to seal credentials with: its operator has to set master_key_env or master_key_file in [secrets] of gateway.toml.',
+      'This gateway has no master key to encrypt credentials with: its operator has to set master_key_env or master_key_file in [secrets] of gateway.toml.',
       { code: 'master_key_missing' },
     );
   }
@@ -228,8 +228,8 @@ export class Credentials implements CredentialStore {
     const known = [...this.#byok.keys()].sort();
     const message =
       known.length === 0
-        ? 'This gateway takes no credentials of your own: its configuration has no [byok.<provider>].'
-        : `There is no provider of that name${didYouMean(provider, known, (name) => `'${name}'`)}. Credentials are kept for ${known.join(', ')}.`;
+        ? 'This gateway does not accept credentials of your own: its configuration has no [byok.<provider>].'
+        : `There is no provider of that name${didYouMean(provider, known, (name) => `'${name}'`)}. Credentials can be stored for ${known.join(', ')}.`;
     return new WireError(404, 'invalid_request_error', message, {
       code: 'provider_not_found',
       param: 'provider',

@@ -4,22 +4,22 @@ import type { GatewayConfig } from '../config/types.ts';
 
 export type MasterKeys = GatewayConfig['masterKeys'];
 
-/** A secret under a key of its own, which lies beside it under a master key. Base64. */
+/** Envelope encryption: the secret is encrypted with a data key, and the data key with a master key. Values are base64. */
 export interface Envelope {
   readonly alg: 'A256GCM';
-  /** Names the master key. */
+  /** Id of the master key. */
   readonly kek_id: string;
-  /** IV (12 bytes), tag (16) and the record's key (32), sealed. */
+  /** The encrypted data key: IV (12 bytes), tag (16 bytes), ciphertext (32 bytes). */
   readonly wrapped_key: string;
   readonly iv: string;
   readonly tag: string;
   readonly ciphertext: string;
 }
 
-/** What the secret belongs to: a row that was moved or changed in any of this does not open. */
+/** Additional authenticated data: the columns that a secret is bound to. If one changes, decryption fails. */
 export type Belonging = readonly (string | null)[];
 
-/** A record that no key opens. Tells which and why, and nothing of the secret. */
+/** A record that cannot be decrypted. The message holds nothing of the secret. */
 export class EnvelopeError extends Error {
   constructor(message: string) {
     super(message);
@@ -31,7 +31,7 @@ const alg = 'A256GCM';
 const cipher = 'aes-256-gcm';
 const [ivLength, tagLength, keyLength] = [12, 16, 32];
 
-/** @throws EnvelopeError where there is no master key */
+/** Encrypts a secret with a new data key. @throws EnvelopeError when there is no master key */
 export function seal(masters: MasterKeys, belonging: Belonging, secret: string): Envelope {
   const recordKey = randomBytes(keyLength);
   try {
@@ -48,7 +48,7 @@ export function seal(masters: MasterKeys, belonging: Belonging, secret: string):
   }
 }
 
-/** @throws EnvelopeError */
+/** Decrypts a secret. @throws EnvelopeError */
 export function unseal(masters: MasterKeys, belonging: Belonging, envelope: Envelope): string {
   const recordKey = unwrap(masters, belonging, envelope);
   try {
@@ -59,8 +59,8 @@ export function unseal(masters: MasterKeys, belonging: Belonging, envelope: Enve
 }
 
 /**
- * The same under the first master key; looks whether the secret opens too.
- * @returns undefined where it is under that one already
+ * Re-encrypts the data key with the first master key, and checks that the secret can be decrypted.
+ * @returns undefined when the data key is already encrypted with that key
  * @throws EnvelopeError
  */
 export function rewrap(
@@ -79,7 +79,7 @@ export function rewrap(
 
 function wrap(masters: MasterKeys, belonging: Belonging, recordKey: Buffer) {
   const master = masters[0];
-  if (master === undefined) throw new EnvelopeError('there is no master key to seal it with');
+  if (master === undefined) throw new EnvelopeError('there is no master key to encrypt it with');
   const { iv, tag, sealed } = encrypt(master.key, keyLabel(belonging, master.id), recordKey);
   return { kek_id: master.id, wrapped_key: Buffer.concat([iv, tag, sealed]).toString('base64') };
 }
@@ -94,7 +94,7 @@ function unwrap(
   if (master === undefined) {
     const known = masters.map(({ id }) => `'${id}'`).join(', ');
     throw new EnvelopeError(
-      `it was sealed with the master key '${kek_id}', which is not configured (${known === '' ? 'there is none' : `there are: ${known}`})`,
+      `it was encrypted with the master key '${kek_id}', which is not configured (${known === '' ? 'there is none' : `there are: ${known}`})`,
     );
   }
   const wrapped = bytesOf(wrapped_key, ivLength + tagLength + keyLength);
@@ -109,7 +109,7 @@ function unwrap(
     );
   if (recordKey === undefined)
     throw new EnvelopeError(
-      `the master key '${kek_id}' does not open it: it is another key of that name, or the record was changed`,
+      `the master key '${kek_id}' does not decrypt it: it is another key of that name, or the record was changed`,
     );
   return recordKey;
 }
@@ -122,11 +122,11 @@ function secretOf(recordKey: Buffer, belonging: Belonging, { iv, tag, ciphertext
       ? decrypt(recordKey, dataLabel(belonging), ivBytes, tagBytes, sealed)
       : undefined;
   if (secret === undefined)
-    throw new EnvelopeError('its key opens, but the secret does not: the record was changed');
+    throw new EnvelopeError('its data key can be decrypted, but its secret cannot: the record was changed');
   return secret.toString('utf8');
 }
 
-/** Lists, not joined texts: no two of them read the same. */
+/** The additional data is a JSON list, so that no two different lists have the same bytes. */
 const dataLabel = (belonging: Belonging): string => JSON.stringify(['secret', alg, ...belonging]);
 const keyLabel = (belonging: Belonging, kekId: string): string =>
   JSON.stringify(['key', alg, kekId, ...belonging]);
@@ -138,9 +138,9 @@ function encrypt(key: Buffer, label: string, bytes: Buffer) {
   return { iv, tag: sealing.getAuthTag(), sealed };
 }
 
-/** @returns undefined where anything does not fit */
+/** @returns undefined when authentication fails */
 function decrypt(key: Buffer, label: string, iv: Buffer, tag: Buffer, sealed: Buffer): Buffer | undefined {
-  // A fixed length: shorter tags are easier to guess.
+  // The tag length is fixed, because shorter tags are easier to forge.
   const opening = createDecipheriv(cipher, key, iv, { authTagLength: tagLength })
     .setAAD(Buffer.from(label))
     .setAuthTag(tag);

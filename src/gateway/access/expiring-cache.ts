@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 
-/** An LRU cache of at most `maxEntries`. An entry dies `lifeMs` after it was set, also when it is read meanwhile. */
+/** An LRU cache of at most `maxEntries`. An entry expires `ttlMs` after it was set; reads do not extend this. */
 export const expiringCache = <Value extends {}>(
   maxEntries: number,
   lifeMs: number,
@@ -8,9 +8,9 @@ export const expiringCache = <Value extends {}>(
 ): LRUCache<string, Value> =>
   new LRUCache({
     max: maxEntries,
-    // An entry as old as its ttl still counts.
+    // The library treats an entry whose age equals its ttl as valid.
     ttl: lifeMs - 1,
-    // The clock is read each time, and no timer is set.
+    // Read the clock for every lookup; set no timer.
     ttlResolution: 0,
     perf: { now: monotonic },
   });

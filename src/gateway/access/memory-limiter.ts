@@ -2,13 +2,13 @@ import { type KeyLimits, limitReached, placeOf } from './limits.ts';
 import { draw, paceOf } from './pace.ts';
 import type { Limiter } from './types.ts';
 
-/** Of one gateway alone: each replica lets in as many. */
+/** A limiter in memory: each gateway process applies the limits on its own. */
 export function memoryLimiter(limits: KeyLimits, monotonic = (): number => performance.now()): Limiter {
   const pace = paceOf(limits.requestsPerMinute);
-  /** Those that asked last are last. */
+  /** Ordered by last use. */
   const keys = new Map<string, { running: number; fullAt: number }>();
 
-  /** Two looks for every request go round faster than keys come: those that are idle for a minute are not kept. */
+  /** Removes idle keys: checks two keys for every request, which is faster than new keys are added. */
   function forgetIdle(now: number): void {
     let looks = 2;
     for (const [id, key] of keys) {

@@ -1,11 +1,11 @@
 /**
- * So many requests a minute as a bucket that holds a minute's worth and fills up evenly. All that is kept of a bucket is when
- * it will be full again, in whole microseconds: one number, exact, whatever the order in which requests come.
+ * A token bucket of requests that holds one minute's worth and refills evenly. Its state is one integer, the time at which
+ * it is full again, in microseconds (generic cell rate algorithm).
  */
 export interface Pace {
-  /** That one request takes to come back. */
+  /** Time to refill one request, in microseconds. */
   readonly interval: number;
-  /** That the whole bucket takes. */
+  /** Time to refill the whole bucket, in microseconds. */
   readonly depth: number;
 }
 
@@ -14,19 +14,22 @@ export function paceOf(requestsPerMinute: number): Pace {
   return { interval, depth: interval * requestsPerMinute };
 }
 
-/** A bucket that says it is full later than an empty one can be, by that much, was written by a clock that was wrong. */
+/**
+ * Clock tolerance in microseconds: a bucket whose full time is later than possible by more than this was written by a wrong
+ * clock and is reset.
+ */
 const forgiven = 60e6;
 
 /**
- * Takes one request out.
- * @param fullAt when the bucket is full again; in the past: it is full
- * @returns when it is full again after that, or undefined where it is empty
+ * Takes one request from the bucket.
+ * @param fullAt when the bucket is full again; a past time means that it is full
+ * @returns the new time at which it is full, or undefined when it is empty
  */
 export function draw({ interval, depth }: Pace, fullAt: number, now: number): number | undefined {
   const after = (fullAt > now + depth + forgiven ? now : Math.max(fullAt, now)) + interval;
   return after - now <= depth ? after : undefined;
 }
 
-/** Whether `draw` says undefined. */
+/** Whether `takeRequest` would return undefined. */
 export const isEmpty = (pace: Pace, fullAt: number, now: number): boolean =>
   draw(pace, fullAt, now) === undefined;

@@ -4,13 +4,13 @@ import { rateColumns, runningColumns } from './tables.ts';
 
 type Kind = GatewayStore['kind'];
 
-/** What the shared limiter reads and writes, for many keys at once. */
+/** The SQL statements of the shared limiter; each takes many keys. */
 export function rateRows(kind: Kind) {
   const { write } = statementsOf(kind);
   return {
     /**
-     * Takes the rows of buckets, also of new ones: whoever comes next waits from here on until the transaction is over.
-     * In one order of ids everywhere, so that no two gateways wait for each other.
+     * Locks the buckets of keys until the end of the transaction, and creates missing ones. The rows must be sorted by id,
+     * so that two gateways cannot deadlock.
      */
     take: write<typeof rateColumns, { key_id: string; full_at: bigint }>(
       rateColumns,
@@ -23,7 +23,7 @@ export function rateRows(kind: Kind) {
       `insert into gateway_rate (key_id, full_at) select given.key_id, given.full_at from {given} where true
         on conflict (key_id) do update set full_at = excluded.full_at`,
     ),
-    /** What other gateways than `replica_id` have under way at `expires_at`. */
+    /** Requests that run on gateways other than `replica_id` and whose rows expire after `expires_at`. */
     elsewhere: write<typeof runningColumns, { key_id: string; running: bigint }>(
       runningColumns,
       `select one.key_id as key_id, cast(sum(one.running) as bigint) as running
@@ -37,7 +37,7 @@ export function rateRows(kind: Kind) {
         select given.key_id, given.replica_id, given.running, given.expires_at from {given} where true
         on conflict (key_id, replica_id) do update set running = excluded.running, expires_at = excluded.expires_at`,
     ),
-    /** Of gateways that died. */
+    /** Deletes rows of gateways that died. */
     forget: write(
       { expires_at: 'integer' },
       'delete from gateway_running as one using {given} where one.expires_at < given.expires_at',

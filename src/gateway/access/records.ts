@@ -2,15 +2,15 @@ import { randomBytes } from 'node:crypto';
 import { type Belonging, EnvelopeError, type MasterKeys, seal, unseal } from './envelope.ts';
 import type { CredentialRow } from './tables.ts';
 
-/** What of a row its envelope is bound to: an account's key does not open in another one's row, nor for another URL. */
+/** The columns that an envelope is bound to: a credential cannot be moved to another account or base URL. */
 export const belongingOf = (
   row: Pick<CredentialRow, 'account_id' | 'provider' | 'id' | 'mode' | 'base_url' | 'last4'>,
 ): Belonging => [row.account_id, row.provider, row.id, row.mode, row.base_url, row.last4];
 
-/** Of shorter keys four characters would tell too much. */
+/** Keys shorter than this are not shown in part: four characters would reveal too much. */
 const shortestShown = 12;
 
-/** @throws EnvelopeError where there is a key and no master key */
+/** Builds a new record. @throws EnvelopeError when there is a key but no master key */
 export function newRecord(
   masters: MasterKeys,
   apiKey: string,
@@ -27,9 +27,9 @@ export function newRecord(
   return { ...row, ...seal(masters, belongingOf(row), apiKey) };
 }
 
-/** @throws EnvelopeError */
+/** Decrypts the key of a record; empty for a record without a key. @throws EnvelopeError */
 export function secretOf(masters: MasterKeys, row: CredentialRow): string {
   if (row.alg !== 'none') return unseal(masters, belongingOf(row), { ...row, alg: row.alg });
   if (row.mode === 'registered' && row.ciphertext === '') return '';
-  throw new EnvelopeError('it is marked as one without a key, which only registered endpoints are');
+  throw new EnvelopeError('it is marked as having no key, which is allowed for registered endpoints only');
 }

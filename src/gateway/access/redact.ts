@@ -1,24 +1,25 @@
-/** Cuts secrets out of a text. */
+/** Replaces secrets in a text with `[redacted]`. */
 export type Redact = (text: string) => string;
 
 const cut = '[redacted]';
 
-/** As many characters of a secret in a row are part of it wherever they stand. */
+/** Any run of this many characters of a secret is redacted. */
 const pieceLength = 8;
-/** A shorter text is nobody's secret, and would be found in every second word. */
+/** Shorter texts are not treated as secrets: they would match ordinary words. */
 const shortest = 4;
-/** Of a masked secret, beginning and end together: `sk-...abcd`, `sk-proj-****abcd`, `****abcd`. */
+/** Minimum of visible characters, at both ends together, of a masked secret such as `sk-...abcd` or `****abcd`. */
 const leastOfMasked = 4;
-/** Nobody shows more than that at either side of a mask. */
+/** Maximum of visible characters on each side of a mask. */
 const mostOfMasked = 64;
 const masks = /\.{2,}|…+|\*+|•+|·{2,}|[xX]{4,}|#{3,}|-{4,}|_{4,}|<[a-z]{3,12}>|\[[a-z]{3,12}\]/g;
 
-/** What all keys of a kind begin with tells nothing. */
+/** Public prefixes that all keys of a kind share. */
 const publicStart = /^(?:lathe_[a-z]+_|sk-ant-(?:api|admin)\d*-|sk-(?:proj|svcacct|or-v1)-)/;
 
 /**
- * Knows the secrets of one request, the caller's key and the provider's, and cuts them out of what goes to callers and logs:
- * whole, in pieces of eight characters and more, masked as providers echo them, and percent- or JSON-encoded.
+ * Creates a redactor for the secrets of one request (the caller's key and the provider's), for texts that go to callers and
+ * logs. It finds them whole, in pieces of eight characters or more, masked as providers echo them, and percent- or
+ * JSON-encoded.
  */
 export function redactor(...secrets: readonly (string | undefined)[]): Redact {
   const known = secrets
@@ -32,7 +33,7 @@ export function redactor(...secrets: readonly (string | undefined)[]): Redact {
     pieces.set(length, some);
     const told = publicStart.exec(spelling)?.[0].length ?? 0;
     for (let at = 0; at + length <= spelling.length; at++)
-      // `ateway_s` is in a code of ours as well as in one key of sixty-four.
+      // Pieces of the public prefix are skipped: they also occur in error codes.
       if (told === 0 || at + length >= told + shortest) some.add(spelling.slice(at, at + length));
   }
   return (text) => {
@@ -52,7 +53,7 @@ export function redactor(...secrets: readonly (string | undefined)[]): Redact {
   };
 }
 
-/** From and to, in characters. */
+/** Start and end, in characters. */
 type Range = readonly [number, number];
 
 function spellingsOf(secret: string): string[] {
@@ -61,7 +62,7 @@ function spellingsOf(secret: string): string[] {
   return [secret, encoded, quoted, quoted.replaceAll('/', '\\/')];
 }
 
-/** Where a mask stands between the beginning and the end of a secret, from the one to the other. */
+/** The range of a masked secret: its beginning, the mask, its end; undefined if the text around the mask is not a secret. */
 function maskedAt(text: string, from: number, to: number, secret: string): Range | undefined {
   const most = Math.min(mostOfMasked, secret.length - 1);
   let before = most;

@@ -4,19 +4,20 @@ import { belongingOf, secretOf } from './records.ts';
 import type { AccessTables, CredentialRow } from './tables.ts';
 
 export interface Rotation {
-  /** Those that are now under the first master key and were not. */
+  /** Records that were moved to the first master key. */
   readonly rewrapped: number;
-  /** Those that were before, and those that have no key. */
+  /** Records that already used it, and records without a key. */
   readonly current: number;
-  /** Each a sentence that names the record, its account and its provider: no key opens it. */
+  /** One sentence for each record that no master key decrypts, with its account and provider. */
   readonly faults: readonly string[];
 }
 
 const batch = 100;
 
 /**
- * Puts every record under the first master key and looks whether it opens. Batch by batch, each at once or not at all: it
- * may be broken off and begun again at any time, while others read and store. Secrets and their own keys stay as they are.
+ * Re-encrypts the data key of every record with the first master key, and checks that the record can be decrypted. Works in
+ * atomic batches: it can be interrupted and repeated at any time, while other processes read and write. Secrets and data
+ * keys do not change.
  */
 export async function rotate(store: GatewayStore, masters: MasterKeys): Promise<Rotation> {
   let [rewrapped, current] = [0, 0];
@@ -45,7 +46,7 @@ export async function rotate(store: GatewayStore, masters: MasterKeys): Promise<
       } catch (error) {
         if (!(error instanceof EnvelopeError)) throw error;
         faults.push(
-          `The record ${row.id} (account ${row.account_id}, provider ${row.provider}) cannot be opened: ${error.message}.`,
+          `The record ${row.id} (account ${row.account_id}, provider ${row.provider}) cannot be decrypted: ${error.message}.`,
         );
       }
     }
@@ -61,7 +62,7 @@ function wrappedAnew(masters: MasterKeys, row: CredentialRow) {
   return rewrap(masters, belongingOf(row), { ...row, alg: row.alg });
 }
 
-/** @returns how many were still as they were read; the others were replaced, removed or rewrapped by somebody else */
+/** @returns the number of updated records; the others were replaced, removed or rewrapped by another process meanwhile */
 const write = (
   store: GatewayStore,
   wrapped: readonly {

@@ -6,22 +6,22 @@ import { rateRows } from './rate-rows.ts';
 import type { Caller, Limiter } from './types.ts';
 
 export interface SharedLimiterOptions {
-  /** Its clock is that of all gateways on the database, within a second or so. */
+  /** The clocks of all gateways on the database must agree within about a second. */
   readonly store: GatewayStore;
   readonly limits: KeyLimits;
-  /** Hears what the database said when nobody waited for it. */
+  /** Called when a database operation fails in the background. */
   readonly onFault: (error: unknown) => void;
 }
 
-/** How long what a dead gateway had under way still counts, in ms; a living one says three times as often that it lives. */
+/** Lease of running requests, in ms: those of a dead gateway count for this long. Renewed every third of it. */
 const lease = 30_000;
-/** Of one transaction, so that it stays short. */
+/** Maximum number of keys and requests in one transaction, so that it stays short. */
 const mostAtOnce = 500;
 
-/** What this gateway knows of a key by itself. */
+/** The state of a key on this gateway. */
 interface Own {
   running: number;
-  /** Of the bucket, as last seen: where it is empty by that, it is empty, and refusing needs no database. */
+  /** The bucket as last read. If it is empty by this value, requests are refused without a database query. */
   fullAt: number;
 }
 
@@ -30,7 +30,7 @@ interface Entrant {
   readonly settle: { resolve(): void; reject(error: unknown): void };
 }
 
-/** What a transaction came to for a key. */
+/** The decision of a transaction for a key. */
 interface Decided {
   readonly admitted: number;
   readonly refused: Refused | undefined;
@@ -38,9 +38,9 @@ interface Decided {
 }
 
 /**
- * Over all gateways of a database. Those that ask at once share a transaction, which takes the rows of their buckets
- * first, so that no two gateways decide about a key at a time. What a gateway has under way is written as a number of
- * its own, never as a difference: whatever is lost or done twice, the next writing puts it right.
+ * A limiter that counts over all gateways of a database. Concurrent requests share a transaction, which locks their buckets
+ * first, so that one gateway at a time decides about a key. Each gateway writes the absolute number of its running
+ * requests, never a difference, so a lost or repeated write is corrected by the next one.
  */
 export class SharedLimiter implements Limiter {
   readonly #store: GatewayStore;
@@ -49,7 +49,7 @@ export class SharedLimiter implements Limiter {
   readonly #onFault: (error: unknown) => void;
   readonly #rows: ReturnType<typeof rateRows>;
   readonly #keys = new Map<string, Own>();
-  /** Keys of which the database holds another number than we do. */
+  /** Keys whose number of running requests differs from the database. */
   readonly #changed = new Set<string>();
   readonly #beats: NodeJS.Timeout;
   #entrants: Entrant[] = [];
@@ -77,7 +77,7 @@ export class SharedLimiter implements Limiter {
     return placeOf(() => this.#leave(id));
   }
 
-  /** Renews the leases of what is under way here, and forgets those of gateways that died. */
+  /** Renews the leases of this gateway's running requests, and deletes those of gateways that died. */
   async beat(): Promise<void> {
     const now = this.#ms();
     for (const [id, own] of this.#keys)
@@ -89,7 +89,7 @@ export class SharedLimiter implements Limiter {
       .catch(this.#onFault);
   }
 
-  /** When the database knows what has ended. Before the store is closed. */
+  /** Writes the last changes to the database. Call it before the store is closed. */
   async close(): Promise<void> {
     clearInterval(this.#beats);
     await this.#work();
@@ -111,14 +111,14 @@ export class SharedLimiter implements Limiter {
     return this.#store.now().getTime();
   }
 
-  /** One transaction after another while there is something to say; what comes meanwhile goes with the next. */
+  /** Runs transactions one at a time while there is work; new work joins the next one. */
   #work(): Promise<void> {
     this.#working ??= this.#rounds();
     return this.#working;
   }
 
   async #rounds(): Promise<void> {
-    // Who asks in the same turn of the event loop goes along.
+    // Requests of the same turn of the event loop join this transaction.
     await Promise.resolve();
     let failed = false;
     while (this.#entrants.length > 0 || (this.#changed.size > 0 && !failed)) {
@@ -128,14 +128,14 @@ export class SharedLimiter implements Limiter {
       try {
         await this.#round(entrants, changed);
       } catch (error) {
-        // It may be there all the same: what is so is written with the next request or beat.
+        // The write may have succeeded: the current numbers are written with the next request or heartbeat.
         for (const id of [...changed, ...entrants.map(({ keyId }) => keyId)]) this.#changed.add(id);
         for (const { settle } of entrants) settle.reject(error);
         if (entrants.length === 0) this.#onFault(error);
         failed = true;
       }
     }
-    // In the same breath as the last look, so that nobody comes in between and is forgotten.
+    // Without an `await` since the last check, so that no request is missed in between.
     this.#working = undefined;
   }
 
@@ -170,7 +170,7 @@ export class SharedLimiter implements Limiter {
     }
   }
 
-  /** @param running what we have under way */
+  /** @param running requests of each key that run on this gateway */
   async #decide(
     connection: Connection,
     wanted: ReadonlyMap<string, number>,
@@ -181,7 +181,7 @@ export class SharedLimiter implements Limiter {
       connection,
       ids.map((key_id) => ({ key_id, full_at: 0n })),
     );
-    // Only now: others may have let requests in while we waited.
+    // Read after the lock: other gateways may have admitted requests while this one waited.
     const now = this.#ms();
     const { rows: others } = await this.#rows.elsewhere(
       connection,

@@ -1,20 +1,20 @@
-/** A provider's credential of an account; texts, those of the envelope base64. Replacing one makes a new record. */
+/** A provider credential of an account. The envelope's columns are base64. Replacing a credential creates a new record. */
 interface Credentials {
   /** `c_` and 16 hex digits. */
   id: string;
   account_id: string;
-  /** Of the configuration, or `kind:slug`. One of each for an account. */
+  /** A provider id of the configuration, or `kind:slug`. Unique within an account. */
   provider: string;
-  /** `verified`: the provider was asked. `registered`: at the command line, with any base URL. */
+  /** `verified`: accepted by the provider. `registered`: added on the command line, with any base URL. */
   mode: 'verified' | 'registered';
   status: 'active' | 'rejected';
   base_url: string | null;
-  /** Empty for keys that are too short to show a part of. */
+  /** The last four characters of the key; empty for keys that are too short to show them. */
   last4: string;
   created_at: string;
-  /** The envelope (`envelope.ts`); `none`, and all of it empty, for an endpoint that wants no key. */
+  /** The envelope (`envelope.ts`). For an endpoint without a key: `none`, and the other columns are empty. */
   alg: 'A256GCM' | 'none';
-  /** Names the master key. */
+  /** Id of the master key. */
   kek_id: string;
   wrapped_key: string;
   iv: string;
@@ -26,12 +26,10 @@ export type AccessTables = { gateway_credentials: Credentials };
 
 export type CredentialRow = Credentials;
 
-/** Of `gateway_rate`: a key's bucket of requests. `full_at`: when it is full again, in microseconds since 1970. */
+/** Columns of `gateway_rate`: the token bucket of a key. `full_at`: when it is full again, in microseconds since 1970. */
 export const rateColumns = { key_id: 'text', full_at: 'integer' } as const;
 
-/**
- * Of `gateway_running`: what a key has under way on a gateway; as good as nothing from `expires_at` on, in ms since 1970.
- */
+/** Columns of `gateway_running`: running requests of a key on one gateway, valid until `expires_at` (ms since 1970). */
 export const runningColumns = {
   key_id: 'text',
   replica_id: 'text',

@@ -4,54 +4,54 @@ import type { ReceiptReason } from '../../wires/core/types.ts';
 import type { KeyRow } from '../ledger/types.ts';
 import type { storedCredential } from './credential-body.ts';
 
-/** Who asks. */
+/** An authenticated caller. */
 export interface Caller {
   readonly accountId: string;
   readonly key: KeyRow;
 }
 
 export interface Authenticator {
-  /** By `authorization`, `x-api-key` or `api-key`: the first of them that fits. @throws WireError 401, always the same */
+  /** Authenticates by the first valid key in `authorization`, `x-api-key` or `api-key`. @throws WireError 401 */
   authenticate(header: (name: string) => string | undefined): Promise<Caller>;
-  /** The same, asking the ledger whether the key was revoked since it was looked up. For what the ledger does not check itself. */
+  /** Same, but reads the key from the ledger, not from the cache. For requests whose key the ledger does not check itself. */
   confirm(header: (name: string) => string | undefined): Promise<Caller>;
 }
 
-/** Lets a key's requests in: so many at a time, so many a minute. */
+/** Limits the concurrent requests and the request rate of a key. */
 export interface Limiter {
   /** @throws WireError 429 `rate_limit_exceeded` with `Retry-After: 1` */
   enter(caller: Caller): Promise<{ readonly leave: () => void }>;
 }
 
-/** A provider's credential of the caller's own. */
+/** A caller's own credential for a provider. */
 export interface OwnCredential {
   readonly provider: string;
-  /** Empty: a registered endpoint that wants none. */
+  /** Empty for a registered endpoint that needs no key. */
   readonly apiKey: string;
-  /** Of a cloud resource, without `basePath`, or of a registered endpoint. */
+  /** URL of a cloud resource, without `basePath`, or of a registered endpoint. */
   readonly baseUrl: string | undefined;
 }
 
 export interface CredentialStore {
   list(accountId: string): Promise<z.infer<typeof storedCredential>[]>;
-  /** Asks the provider first; 422 and nothing stored where it refuses. @throws WireError */
+  /** Verifies the credential with the provider, then stores it. @throws WireError 422 if it is rejected; nothing is stored */
   put(accountId: string, provider: string, body: unknown): Promise<void>;
-  /** @returns whether there was one */
+  /** @returns whether a credential was removed */
   remove(accountId: string, provider: string): Promise<boolean>;
   /**
-   * The provider no longer takes it.
-   * @param apiKey which it was: one that was stored since stays as it is
+   * Marks a credential as rejected by its provider.
+   * @param apiKey the rejected key: a key that was stored in the meantime is not marked
    */
   markRejected(accountId: string, provider: string, apiKey?: string): Promise<void>;
-  /** For use; from memory where it can be. */
+  /** Finds the decrypted credential; cached for a few seconds. */
   find(accountId: string, provider: string): Promise<OwnCredential | undefined>;
 }
 
-/** A name resolved to what may serve it, best first. */
+/** A requested name and the candidates that may serve it, in order of preference. */
 export interface Resolution {
   readonly requested: string;
   readonly model: Model;
   readonly candidates: readonly Candidate[];
-  /** Of the first candidate; a later one is `provider_failover`. */
+  /** Receipt reason of the first candidate. That of a later one is `provider_failover`. */
   readonly reason: ReceiptReason;
 }

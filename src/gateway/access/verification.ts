@@ -4,15 +4,15 @@ import { providerHeaders } from '../upstream/credential-headers.ts';
 import { AddressRefused, type UrlRules } from '../upstream/vetting.ts';
 import type { GivenCredential } from './credential-body.ts';
 
-/** Asks a provider, as `vettedGet` does; only the status of its answer is looked at. Rejects where there is none. */
+/** Sends a GET as `vettedStatus` does and returns the status of the answer. Rejects when there is no answer. */
 export type Probe = (
   url: string,
   options: UrlRules & { readonly name: string; readonly headers: Readonly<Record<string, string>> },
 ) => Promise<{ readonly status: number }>;
 
 /**
- * Whether a provider takes a key: every one of them lists its models to whoever has one, at no cost.
- * @throws WireError 422 where it refuses the key, 422 or 502 where it does not say
+ * Verifies a key with its provider by listing the models, which every provider does free of charge.
+ * @throws WireError 422 when the provider rejects the key; 422 or 502 when it gives no clear answer
  */
 export async function verify(probe: Probe, provider: ByokProvider, given: GivenCredential): Promise<void> {
   const { id, wire, hostSuffixes } = provider;
@@ -23,12 +23,12 @@ export async function verify(probe: Probe, provider: ByokProvider, given: GivenC
     const mode = cloudResource ? 'public' : 'house';
     ({ status } = await probe(`${given.askedUrl}/models`, { name: id, mode, hostSuffixes, headers }));
   } catch (error) {
-    // No more than that: what went wrong would tell of our network.
+    // The reason is not passed on, because it would reveal details of the operator's network.
     const refused = cloudResource && error instanceof AddressRefused;
     throw unasked(id, cloudResource, refused ? error.message.replace(/\.$/, '') : 'it could not be reached');
   }
   if (status >= 200 && status < 300) return;
-  // Google answers an unknown key as it does a malformed request.
+  // Google answers 400 for an unknown key.
   if (status === 401 || status === 403 || (status === 400 && wire === 'google'))
     throw new WireError(
       422,
@@ -39,13 +39,13 @@ export async function verify(probe: Probe, provider: ByokProvider, given: GivenC
   throw unasked(id, cloudResource, `it answered with status ${status}`);
 }
 
-/** @param byCaller the URL is the caller's to mend, as all others are the operator's */
+/** @param byCaller whether the caller chose the URL; otherwise the operator did */
 function unasked(id: string, byCaller: boolean, why: string): WireError {
   const advice = byCaller ? 'Check base_url, or try again later.' : 'Try again later.';
   return new WireError(
     byCaller ? 422 : 502,
     'upstream_error',
-    `${id} could not be asked whether it takes this key: ${why}. Nothing was stored. ${advice}`,
+    `This key could not be verified with ${id}: ${why}. Nothing was stored. ${advice}`,
     { code: 'credential_unverified', ...(byCaller ? { param: 'base_url' } : {}) },
   );
 }

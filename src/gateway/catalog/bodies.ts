@@ -1,10 +1,10 @@
-/** What callers are shown: bodies of the routes about models and money. */
+/** Response bodies of the catalog and balance routes. */
 import { z } from 'zod';
 import { caps } from '../../wires/core/types.ts';
 import type { Balance, Nano } from '../ledger/types.ts';
 import type { Model } from './types.ts';
 
-const usdPerMtok = z.string().describe('Decimal text: US dollars a million tokens.');
+const usdPerMtok = z.string().describe('US dollars per million tokens, as decimal text.');
 
 export const catalogModel = z
   .object({
@@ -15,7 +15,7 @@ export const catalogModel = z
     display_name: z.string(),
     provider: z.string(),
     caps: z.array(z.enum(caps)),
-    context_window: z.int().describe('Input and output together, in tokens.'),
+    context_window: z.int().describe('Input and output tokens together.'),
     max_output_tokens: z.int(),
     pricing: z.object({
       in_usd_per_mtok: usdPerMtok,
@@ -30,7 +30,10 @@ export const catalogList = z
   .object({ object: z.literal('list'), data: z.array(catalogModel) })
   .meta({ id: 'ModelList' });
 
-/** As OpenAI's clients read it, and with what they ignore. `created` is what they want and nobody knows. */
+/**
+ * A model entry: the members of OpenAI's format, and others that its clients ignore. `created` is required there, but not
+ * known here.
+ */
 export const modelBody = (model: Model): z.infer<typeof catalogModel> => ({
   id: model.id,
   object: 'model',
@@ -45,7 +48,7 @@ export const modelBody = (model: Model): z.infer<typeof catalogModel> => ({
   ...(model.embeddingDimensions === undefined ? {} : { embedding_dimensions: model.embeddingDimensions }),
 });
 
-/** Of GET /v1/catalog and /v1/models. */
+/** Response body of GET /v1/catalog and GET /v1/models. */
 export const listBody = (models: readonly Model[]): z.infer<typeof catalogList> => ({
   object: 'list',
   data: models.map(modelBody),
@@ -53,7 +56,7 @@ export const listBody = (models: readonly Model[]): z.infer<typeof catalogList> 
 
 export const balance = z
   .object({
-    remaining_nanodollars: z.int().describe('Below nothing where an answer cost more than was held for it.'),
+    remaining_nanodollars: z.int().describe('The free balance: posted entries minus held amounts.'),
     included_nanodollars: z.int(),
     allowance_remaining_nanodollars: z.int(),
     credits_remaining_nanodollars: z.int(),
@@ -74,5 +77,5 @@ export const balanceBody = ({
 
 const most = BigInt(Number.MAX_SAFE_INTEGER);
 
-/** As a JSON number; what no number holds exactly (nine million dollars) is shown as the most that one does. */
+/** Converts to a JSON number. Amounts above 2^53 - 1 nanodollars (nine million dollars) are shown as that limit. */
 export const jsonNano = (nano: Nano): number => Number(nano > most ? most : nano < -most ? -most : nano);

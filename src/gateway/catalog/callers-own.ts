@@ -1,17 +1,17 @@
-/** Models that only their caller knows of: the gateway learns nothing of them but the name. They cost nothing here. */
+/** Models reached with a caller's own credential. The gateway knows only their names, and they are free of charge. */
 import type { OwnCredential } from '../access/types.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { free } from './rate-card.ts';
 import { type Candidate, type Model, type Provider } from './types.ts';
 import { caps, type Effort } from '../../wires/core/types.ts';
 
-/** As OpenAI names them: the caller's goes through as it is, and only `max` becomes the one below. */
+/** OpenAI's effort levels, passed through unchanged; `max` is mapped to `xhigh`. */
 const efforts: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh'];
-/** Of the largest that there are; the provider refuses what is too much for the one. */
+/** The limits of the largest known models; the provider enforces the model's own limits. */
 const contextWindow = 1_048_576;
 const maxOutputTokens = 131_072;
 
-/** Names of deployments, as the cloud provider allows them. */
+/** Deployment names that the cloud provider allows. */
 export const deploymentForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
 
 interface Own {
@@ -19,7 +19,7 @@ interface Own {
   readonly credential: Candidate['credential'];
 }
 
-/** @param name as it was asked for: `deployment`, or `azure/deployment` */
+/** A deployment of the caller's cloud resource. @param name the requested name: `deployment` or `azure/deployment` */
 export const cloudDeployment = (
   name: string,
   deployment: string,
@@ -27,7 +27,7 @@ export const cloudDeployment = (
 ): Own =>
   owned({ name, upstream: deployment, wire: cloud.wire, provider: cloud.id, family: 'openai' }, resource);
 
-/** @param name as it was asked for: `kind:slug/model` */
+/** A model of a registered endpoint. @param name the requested name: `kind:slug/model` */
 export const endpointsModel = (name: string, upstream: string, endpoint: OwnCredential): Own =>
   owned({ name, upstream, wire: 'openai-chat', provider: endpoint.provider, family: 'unknown' }, endpoint);
 
@@ -50,7 +50,7 @@ function owned(
       provider,
       upstream,
       family,
-      // The provider judges what it can do.
+      // The capabilities are unknown, so all are allowed and the provider decides.
       caps: new Set(caps),
       contextWindow,
       maxOutputTokens,

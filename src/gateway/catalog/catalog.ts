@@ -7,18 +7,18 @@ import { cloudDeployment, endpointsModel, deploymentForm } from './callers-own.t
 import { cloudProvider, endpointModel, namespaced, residentName } from './names.ts';
 import type { Candidate, Model } from './types.ts';
 
-/** The caller's own credential of a provider, or of an endpoint `kind:slug`. */
+/** Looks up the caller's own credential for a provider or an endpoint `kind:slug`. */
 export type OwnCredentials = (provider: string) => Promise<OwnCredential | undefined>;
 
-/** Who asks, as far as names go. */
+/** What determines which models a caller can use. */
 interface Asker {
-  /** Those that the key may use; undefined: all. */
+  /** Ids of the models that the key may use; undefined: all. */
   readonly models: KeyRow['models'];
   readonly own: OwnCredentials;
 }
 
 export interface Asking extends Asker {
-  /** What the caller lets stand in for the model, best first. */
+  /** Fallback models that the request names, in order of preference. */
   readonly fallbacks: readonly string[];
 }
 
@@ -31,13 +31,13 @@ type Named = {
 const mostFallbacks = 3;
 const fallbackHeader = 'x-svc-fallback-models';
 
-/** The models, and what requests call them. */
+/** The model catalog: resolves the names in requests to models and credentials. */
 export class Catalog {
   readonly #models: ReadonlyMap<string, Model>;
   readonly #local: () => readonly Model[];
   readonly #config: Pick<GatewayConfig, 'aliases' | 'fallbacks' | 'byok'>;
 
-  /** @param local what this very process has at the moment; a configured model of the same id comes first */
+  /** @param local lists the models that are loaded in this process; a configured model with the same id takes precedence */
   constructor(
     config: Pick<GatewayConfig, 'models' | 'aliases' | 'fallbacks' | 'byok'>,
     local: () => readonly Model[] = () => [],
@@ -47,7 +47,7 @@ export class Catalog {
     this.#local = local;
   }
 
-  /** Everybody's. */
+  /** All models of the public catalog. */
   list(): readonly Model[] {
     return [...this.#models.values(), ...this.#local().filter(({ id }) => !this.#models.has(id))];
   }
@@ -56,7 +56,7 @@ export class Catalog {
     return this.#models.get(id) ?? this.#local().find((model) => model.id === id);
   }
 
-  /** Those that a caller can use. Callers' deployments and endpoints are not among them. */
+  /** The models that a caller can use, without the caller's own deployments and endpoints. */
   async listFor(models: KeyRow['models'], own: OwnCredentials): Promise<Model[]> {
     const [all, providers] = [this.list(), await this.#ownProviders(own)];
     return all.filter(
@@ -66,9 +66,9 @@ export class Catalog {
   }
 
   /**
-   * What may serve a request, best first: the model asked for, then those that the caller named to stand in for it, then
-   * those of the configuration. Whether they can do what the request asks for is not looked at.
-   * @throws WireError 404 `model_not_found`; 400 where a fallback is not known
+   * Resolves a requested name to candidates, in order of preference: the requested model, the fallbacks of the request, the
+   * fallbacks of the configuration. Capabilities are not checked here.
+   * @throws WireError 404 `model_not_found`; 400 when a fallback of the request is unknown
    */
   async resolve(requested: string, asking: Asking): Promise<Resolution> {
     const found = await this.#find(requested, asking);
@@ -86,7 +86,7 @@ export class Catalog {
     };
   }
 
-  /** What a name means to a caller who may use it; undefined: nothing. */
+  /** Resolves a name for a caller; undefined when there is no such model that the caller may use. */
   async #find(name: string, asker: Asker): Promise<Named | undefined> {
     const known = this.#inCatalog(name);
     if (known) {
@@ -100,7 +100,7 @@ export class Catalog {
     return model && { ...model, alias: false };
   }
 
-  /** An id, an alias, or `provider/id`. */
+  /** Finds a catalog model by id, alias or `provider/id`. */
   #inCatalog(name: string): { readonly model: Model; readonly alias: boolean } | undefined {
     const exact = this.#get(name);
     if (exact) return { model: exact, alias: false };
@@ -113,7 +113,7 @@ export class Catalog {
     return model && model.provider.id === inside?.provider ? { model, alias: false } : undefined;
   }
 
-  /** The caller's own where there is one: the caller pays the provider, so the house's is not tried after it. */
+  /** The caller's own credential if there is one. The operator's is then not used, so that the caller is not charged. */
   async #credential(model: Model, { own }: Asker): Promise<Candidate['credential'] | undefined> {
     const { id, access, apiKey } = model.provider;
     const found = this.#config.byok.some((one) => one.id === id) ? await own(id) : undefined;
@@ -121,7 +121,7 @@ export class Catalog {
     return access === 'house' ? { kind: 'house', apiKey } : undefined;
   }
 
-  /** A deployment of the caller's cloud resource, or a model of an endpoint that was registered for the account. */
+  /** Finds a deployment of the caller's cloud resource, or a model of an endpoint registered for the account. */
   async #callersOwn(name: string, { own }: Asker): Promise<Omit<Named, 'alias'> | undefined> {
     const inside = endpointModel(name);
     if (inside) {
@@ -153,7 +153,7 @@ export class Catalog {
     });
   }
 
-  /** Those of the configuration that the caller cannot use are no fault of the caller's. */
+  /** Fallbacks of the configuration. Those that the caller cannot use are skipped. */
   async #configured(model: Model, asking: Asking): Promise<Named[]> {
     const names = this.#config.fallbacks.get(model.id) ?? [];
     const found = await Promise.all(names.map((name) => this.#find(name, asking)));
@@ -167,21 +167,20 @@ export class Catalog {
     });
   }
 
-  /** Why there is no such model for the caller, in a sentence or two. */
+  /** Explains in a sentence or two why the caller has no such model. */
   async #missing(name: string, asker: Asker): Promise<string> {
     const shown = `'${name.slice(0, 200).toWellFormed()}'`;
     const known = this.#inCatalog(name)?.model;
-    if (known && !inScope(known.id, asker.models))
-      return `The model ${shown} is not one that this API key may use.`;
+    if (known && !inScope(known.id, asker.models)) return `This API key may not use the model ${shown}.`;
     if (known)
       return `The model ${shown} needs a key of your own for the provider ${known.provider.id}: store one with PUT /v1/keys/${known.provider.id}.`;
     const visible = (await this.listFor(asker.models, asker.own)).map(({ id }) => id);
     const near = nearest(name, [...visible, ...this.#config.aliases.keys()]);
     const hint = near === undefined ? '' : ` Did you mean '${near}'?`;
-    return `There is no model ${shown} in your catalog.${hint} GET /v1/models lists what there is.`;
+    return `There is no model ${shown} in your catalog.${hint} GET /v1/models lists the available models.`;
   }
 
-  /** The providers of the catalog that the caller has a credential of. */
+  /** Ids of the catalog's providers for which the caller has a credential. */
   async #ownProviders(own: OwnCredentials): Promise<ReadonlySet<string>> {
     const ids = this.#config.byok.map(({ id }) => id);
     const asked = ids.filter((id) => this.list().some(({ provider }) => provider.id === id));

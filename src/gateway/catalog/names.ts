@@ -1,14 +1,14 @@
-/** Forms of names that are not those of a catalog's models. */
+/** Formats of model names that are not catalog ids. */
 
-/** The cloud resource provider: callers name deployments of a resource of their own. */
+/** The cloud resource provider: callers use deployments of their own resource. */
 export const cloudProvider = 'azure';
 
-/** An endpoint that was registered from the command line. */
+/** Name of an endpoint that was registered on the command line. */
 export const endpointForm = /^[a-z][a-z0-9-]{0,31}:[a-z0-9][a-z0-9-]{0,63}$/;
 export const endpointRule =
   'expected KIND:SLUG, lower-case letters, digits and dashes on both sides, as vllm:lab';
 
-/** `kind:slug/model`, or undefined. */
+/** Parses `kind:slug/model`; undefined for other names. */
 export function endpointModel(
   name: string,
 ): { readonly endpoint: string; readonly model: string } | undefined {
@@ -17,12 +17,12 @@ export function endpointModel(
   return slash > 0 && model !== '' && endpointForm.test(endpoint) ? { endpoint, model } : undefined;
 }
 
-/** `provider/model`, or undefined. */
+/** Parses `provider/model`; undefined for other names. */
 export function namespaced(name: string): { readonly provider: string; readonly model: string } | undefined {
   const slash = name.indexOf('/');
   if (slash <= 0 || slash === name.length - 1) return undefined;
   return { provider: name.slice(0, slash), model: name.slice(slash + 1) };
 }
 
-/** In a host: whatever model it has at the moment. Elsewhere nothing. */
+/** Alias of the host's resident model. A standalone gateway has none. */
 export const residentName = 'resident';

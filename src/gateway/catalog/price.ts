@@ -1,20 +1,20 @@
-/** What answers cost: picodollars a token, whole nanodollars a request, all of it exact. */
+/** Exact cost calculation: rates in picodollars (1e-12 USD) per token, costs in whole nanodollars per request. */
 import type { RequestFacts } from '../../wires/core/wire.ts';
 import type { Model, Price } from './types.ts';
 import type { Cost, Usage } from '../../wires/core/types.ts';
 
 const picoPerNano = 1000n;
 
-/** More than any model reads or writes: a provider that reports more does not count. */
+/** Upper limit of reported tokens, above any real request. Larger reports are cut to it. */
 const mostTokens = 1e9;
 
-/** Tokens as billed: a provider that reports less than nothing, or no number, is not paid for it. */
+/** Billed tokens. Reports that are negative or not a number count as 0. */
 const count = (tokens: number): bigint =>
   Number.isFinite(tokens) && tokens > 0 ? BigInt(Math.ceil(Math.min(tokens, mostTokens))) : 0n;
 
 const roundedUp = (pico: bigint): bigint => (pico + picoPerNano - 1n) / picoPerNano;
 
-/** Of one request, rounded up once. What was read from a cache or written to it counts as input for the long context. */
+/** Cost of one request, rounded up once. Cache reads and writes count toward the long-context threshold. */
 export function cost(price: Price, usage: Usage): Cost {
   const tokens = {
     fresh: count(usage.fresh),
@@ -32,7 +32,7 @@ export function cost(price: Price, usage: Usage): Cost {
   });
 }
 
-/** Picodollars to whole nanodollars that add up: those with the largest remainders get what rounding leaves over. */
+/** Converts picodollars to whole nanodollars that add up to the total (largest remainder method). */
 function shared(pico: Cost['components']): Cost {
   const names = ['fresh', 'cache_write', 'cache_read', 'output'] as const;
   const total = roundedUp(names.reduce((sum, name) => sum + pico[name], 0n));
@@ -52,23 +52,23 @@ function shared(pico: Cost['components']): Cost {
   return { total, components };
 }
 
-/** What a request is known by before it is sent. */
+/** The facts of a request that its cost bound depends on. */
 type Facts = Pick<RequestFacts, 'textBytes' | 'parts' | 'images' | 'fileBytes' | 'answers'>;
 type Sold = Pick<Model, 'price' | 'contextWindow' | 'family'>;
 
-/** What stands around messages, parts and tools in a model's template, in tokens. */
+/** Tokens that a chat template adds around each part and each request. */
 const tokensAPart = 64;
 const tokensARequest = 256;
 /**
- * The most tokens of one image, as the families count them: tiles of 768 x 768 pixels at 258 tokens (google), pixels
- * / 750 (anthropic), tiles of 512 x 512 at up to 5667 tokens and a base of 2833 (openai's small models).
+ * Upper limit of the tokens of one image, by model family: tiles of 768 x 768 pixels at 258 tokens (google), pixels / 750
+ * (anthropic), tiles of 512 x 512 pixels at up to 5667 tokens plus a base of 2833 (openai's small models).
  */
 const tokensAnImage: Readonly<Record<string, number>> = { anthropic: 8192, google: 8192, mistral: 8192 };
 const mostTokensAnImage = 49_152;
 
 /**
- * The most input tokens of a request. No tokenizer of bytes makes more tokens than there are bytes; files are compressed,
- * so that only the window bounds them. A list of prompts fills a window each, and counts as that many answers.
+ * Upper limit of the input tokens of a request. A byte-level tokenizer makes at most one token per byte. Files are
+ * compressed, so only the context window limits them. In a list of prompts each has a window of its own.
  */
 export function inputBound({ contextWindow, family }: Omit<Sold, 'price'>, facts: Facts): bigint {
   const windows = count(contextWindow) * BigInt(Math.max(1, facts.answers));
@@ -79,9 +79,9 @@ export function inputBound({ contextWindow, family }: Omit<Sold, 'price'>, facts
 }
 
 /**
- * The most that a request can cost, in nanodollars: every input token at the dearest rate it may come to, every answer
- * as long as it may be.
- * @param maxTokens of one answer
+ * The maximum cost of a request, in nanodollars: every input token at its highest possible rate, every answer at its full
+ * length.
+ * @param maxTokens output limit of one answer
  */
 export function bound({ model, facts, maxTokens }: { model: Sold; facts: Facts; maxTokens: number }): bigint {
   const { price } = model;
@@ -101,15 +101,15 @@ export function bound({ model, facts, maxTokens }: { model: Sold; facts: Facts; 
 }
 
 /**
- * The tokens of an answer for which there probably is room behind the prompt, at two bytes a token; an eighth of the
- * window where there is not.
+ * Estimates the output tokens that fit in the context window after the prompt, at two bytes a token; at least an eighth of
+ * the window.
  */
 export function roomFor({ contextWindow }: Omit<Sold, 'price'>, facts: Facts): number {
   const prompt = Math.ceil(facts.textBytes / 2) + 16 * (facts.parts + 2);
   return Math.max(contextWindow - prompt, Math.ceil(contextWindow / 8));
 }
 
-/** What a request probably costs at the least, in nanodollars: its text at four bytes a token, and no answer. */
+/** Estimates the minimum cost of a request, in nanodollars: its text at four bytes a token, and no output. */
 export function estimate({ model, facts }: { model: Sold; facts: Facts }): bigint {
   const tokens = count(facts.textBytes / 4);
   const most = inputBound(model, facts);

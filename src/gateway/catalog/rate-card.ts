@@ -1,30 +1,30 @@
-/** Prices as people write them, decimal text of US dollars a million tokens, and as they are reckoned with. */
+/** Rate cards: prices as decimal text in US dollars per million tokens, and as exact integers for calculation. */
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../../signing/canonical-json.ts';
 import type { Price, Pricing } from './types.ts';
 
-/** As `gateway.toml` has them. What is not said of a cache costs what other input costs. */
+/** Prices as in `gateway.toml`. Missing cache prices default to the input price. */
 export interface Rates {
   readonly in_usd_per_mtok: string;
   readonly out_usd_per_mtok: string;
   readonly cache_read_usd_per_mtok?: string | undefined;
   readonly cache_write_usd_per_mtok?: string | undefined;
-  /** As the other write where not said. */
+  /** Default: `cache_write_usd_per_mtok`. */
   readonly cache_write_1h_usd_per_mtok?: string | undefined;
 }
 
 export interface RateCard extends Rates {
-  /** Counts instead for a request whose whole input has more tokens than `over`. */
+  /** Replaces these prices for a request whose total input has more than `over` tokens. */
   readonly long_context?: (Rates & { readonly over: number }) | undefined;
 }
 
-/** A dollar a million tokens is a million picodollars a token. */
+/** Decimal places of a price: 1 USD per million tokens is 10^6 picodollars per token. */
 const decimals = 6;
 
-/** Far above what anybody asks; a full window at that price still is a sum that accounts can hold. */
+/** Upper limit of a price, far above real ones. A full context window at this price still fits an account balance. */
 const mostDollars = 100_000;
 
-/** @returns picodollars a token, or in words why the text is no price */
+/** @returns picodollars per token, or a message that says why the text is not a price */
 export function picodollars(text: string): bigint | string {
   if (text.startsWith('-')) return 'must not be negative';
   if (/^\d*\.?\d+e[+-]?\d+$/i.test(text)) return 'must be written out, without an exponent, as "0.075"';
@@ -33,18 +33,18 @@ export function picodollars(text: string): bigint | string {
   if (Number(dollars) > mostDollars || (Number(dollars) === mostDollars && /[1-9]/.test(fraction)))
     return `must be at most ${mostDollars} US dollars a million tokens`;
   if (/[1-9]/.test(fraction.slice(decimals)))
-    return `must have at most ${decimals} decimals: the smallest price is a picodollar a token, "0.000001"`;
+    return `must have at most ${decimals} decimals: the smallest price is one picodollar per token, "0.000001"`;
   return BigInt(dollars + fraction.slice(0, decimals).padEnd(decimals, '0'));
 }
 
-/** The shortest text of it: `0.075`. */
+/** Formats picodollars per token as the shortest decimal text, such as `0.075`. */
 export function usdPerMtok(pico: bigint): string {
   const digits = String(pico).padStart(decimals + 1, '0');
   const fraction = digits.slice(-decimals).replace(/0+$/, '');
   return digits.slice(0, -decimals) + (fraction === '' ? '' : `.${fraction}`);
 }
 
-/** Of rates that are well-formed, which `picodollars` has said. */
+/** Converts a rate card that `parsePicodollars` has accepted. @throws RangeError for a malformed price */
 export function priceOf(card: RateCard): { readonly price: Price; readonly pricing: Pricing } {
   const rates = ratesOf(card);
   const long = card.long_context && { over: card.long_context.over, rates: ratesOf(card.long_context) };
@@ -67,7 +67,7 @@ export function priceOf(card: RateCard): { readonly price: Price; readonly prici
   };
 }
 
-/** Of what costs the caller nothing here. */
+/** The rate card of models that are free of charge. */
 export const free = priceOf({ in_usd_per_mtok: '0', out_usd_per_mtok: '0' });
 
 function ratesOf(rates: Rates) {

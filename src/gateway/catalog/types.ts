@@ -1,28 +1,28 @@
 import type { UpstreamModel, UpstreamProvider } from '../../wires/core/types.ts';
 
 export interface Provider extends UpstreamProvider {
-  /** The house's own key. Never shown. */
+  /** The operator's key. Never shown. */
   readonly apiKey: string | undefined;
-  /** `byok`: reached with the caller's credential only. */
+  /** `house`: with the operator's credential. `byok`: with the caller's credential only. */
   readonly access: 'house' | 'byok';
 }
 
-/** Integer picodollars (1e-12 USD) a token. */
+/** Prices in integer picodollars (1e-12 USD) per token. */
 export interface Price {
   readonly input: bigint;
   readonly output: bigint;
   readonly cacheRead: bigint;
-  /** Of a write that lives five minutes. */
+  /** A cache write with a lifetime of five minutes. */
   readonly cacheWrite: bigint;
-  /** Of a write that lives an hour; as `cacheWrite` where not said. */
+  /** A cache write with a lifetime of one hour. Default: `cacheWrite`. */
   readonly cacheWrite1h: bigint;
-  /** What counts instead when the whole input has more tokens than `over`. */
+  /** Replaces these prices when the total input has more than `over` tokens. */
   readonly longContext?: { readonly over: number; readonly price: Price };
   /** `sha256:` of the canonical JSON of the rate card. */
   readonly identity: string;
 }
 
-/** As the catalog shows it: decimal strings, US dollars a million tokens. */
+/** Prices as the catalog shows them: decimal text in US dollars per million tokens. */
 export interface Pricing {
   readonly in_usd_per_mtok: string;
   readonly out_usd_per_mtok: string;
@@ -37,10 +37,10 @@ export interface Model extends UpstreamModel {
   readonly displayName: string;
 }
 
-/** What serves a request: a model and the credential that pays for it. */
+/** What can serve a request: a model and the credential that pays for it. */
 export interface Candidate {
   readonly model: Model;
-  /** `byok`: the caller's own; it costs the caller nothing here. */
+  /** `house`: the operator's. `byok`: the caller's own, free of charge here. */
   readonly credential:
     | { readonly kind: 'house'; readonly apiKey: string | undefined }
     | {

@@ -4,7 +4,7 @@ import { counted } from '../../words/count.ts';
 import { answer, neededFile, type Session, withBooks } from './session.ts';
 import type { OpenBooks } from './types.ts';
 
-/** `ledger audit`: fails where the books are not in order. */
+/** `ledger audit`: exits with an error if the ledger is inconsistent. */
 export function auditLedger(session: Session): Promise<void> {
   return withBooks(session, async ({ ledger }) => {
     const { ok, accounts, transactions, entries, openHolds, faults } = await ledger.audit();
@@ -15,24 +15,24 @@ export function auditLedger(session: Session): Promise<void> {
       counted(openHolds, 'open hold'),
     ].join(', ');
     const body = { ok, accounts, transactions, entries, open_holds: openHolds, faults };
-    const lines = [ok ? `the books are in order: ${sums}` : sums, ...faults.map(printable)];
+    const lines = [ok ? `the ledger is consistent: ${sums}` : sums, ...faults.map(printable)];
     answer(session, body, `${lines.join('\n')}\n`);
-    if (!ok) throw new StartError(`the books are not in order: ${counted(faults.length, 'fault')}`);
+    if (!ok) throw new StartError(`the ledger is inconsistent: ${counted(faults.length, 'fault')}`);
   });
 }
 
-/** `secrets rotate`: fails where a record cannot be opened. */
+/** `secrets rotate`: exits with an error if a record cannot be decrypted. */
 export async function rotateSecrets(session: Session): Promise<void> {
   const file = await neededFile(session);
   const masterKeys = await file.masterKeys();
   const work = async ({ credentials }: OpenBooks) => {
     const { rewrapped, current, faults } = await credentials.rotate();
-    const sums = `${counted(rewrapped, 'credential')} sealed anew with ${masterKeys[0]?.id ?? ''}, ${current} needed nothing`;
+    const sums = `${counted(rewrapped, 'credential')} re-encrypted with ${masterKeys[0]?.id ?? ''}, ${current} unchanged`;
     const lines = [sums, ...faults.map(printable)];
     answer(session, { rewrapped, current, faults }, `${lines.join('\n')}\n`);
     if (faults.length > 0)
       throw new StartError(
-        `${counted(faults.length, 'credential')} cannot be opened; add the master key that sealed them to previous in [secrets], or have them stored anew`,
+        `${counted(faults.length, 'credential')} cannot be decrypted; add the master key that encrypted them to previous in [secrets], or have them stored again`,
       );
   };
   await withBooks(session, work, { file, masterKeys });

@@ -9,7 +9,7 @@ import { assumptionsOn, remarksOn } from '../config/remarks.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import { answer, neededFile, note, type Session } from './session.ts';
 
-/** `catalog check`: what a gateway would serve by this configuration. Faults are its result, so they end with 1, not 2. */
+/** `catalog check`: shows what a gateway with this configuration serves. Faults are its result, so they exit with 1, not 2. */
 export async function checkCatalog(session: Session): Promise<void> {
   let config: GatewayConfig;
   try {
@@ -47,7 +47,7 @@ function text({ models, providers, aliases, fallbacks, byok, masterKeys }: Gatew
     ...[...fallbacks].map(([model, to]) => `${model} falls back to ${to.join(', then ')}`),
     ...(byok.length > 0 ? [`callers may bring keys for ${byok.map(({ id }) => id).join(', ')}`] : []),
     ...(masterKeys.length > 0 ? [`master keys: ${masterKeys.map(({ id }) => id).join(', ')}`] : []),
-    `${counted(models.length, 'model')} of ${counted(providers.length, 'provider')}; prices in USD a million tokens`,
+    `${counted(models.length, 'model')} of ${counted(providers.length, 'provider')}; prices in USD per million tokens`,
   ];
   return `${columns(headings, models.map(cells))}\n${lines.map(printable).join('\n')}\n`;
 }
@@ -65,6 +65,6 @@ const cells = ({ id, provider, pricing, price, contextWindow, maxOutputTokens, c
   [...caps].join(','),
 ];
 
-/** Whether there is one, never what it is. */
+/** Whether a provider has a key, never its value. */
 const credentialOf = ({ access, apiKey }: Provider): 'set' | 'none' | "callers'" =>
   access === 'byok' ? "callers'" : apiKey === undefined ? 'none' : 'set';

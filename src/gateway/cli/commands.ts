@@ -3,7 +3,7 @@ import { didYouMean } from '../../words/nearest.ts';
 import { commonFlags, type FlagName, flagNames, flags, type FlagValues, isFlag } from './flags.ts';
 
 interface CommandRow {
-  /** What follows the command's own words, each needed. */
+  /** Names of the command's positional arguments; all are required. */
   readonly words: readonly string[];
   readonly flags: readonly FlagName[];
   readonly needed?: readonly FlagName[];
@@ -15,41 +15,41 @@ export const commands = {
   'account create': {
     words: ['NAME'],
     flags: ['credit-usd', 'included-usd'],
-    help: 'open an account',
+    help: 'create an account',
   },
   'account credit': {
     words: ['NAME', 'USD'],
     flags: ['note'],
-    help: 'add credits to an account; below zero corrects a mistake',
+    help: 'add credits to an account; a negative amount corrects a mistake',
   },
-  'account list': { words: [], flags: [], help: 'the accounts and their balances' },
+  'account list': { words: [], flags: [], help: 'list accounts and their balances' },
   'key create': {
     words: [],
     flags: ['account', 'label', 'cap-usd', 'expires', 'models'],
     needed: ['account'],
-    help: 'make an API key and print it, once',
+    help: 'create an API key and print it; it is shown only once',
   },
-  'key revoke': { words: ['ID'], flags: [], help: 'end an API key for good' },
-  'key list': { words: [], flags: ['account'], help: 'the API keys, without their secrets' },
-  'ledger audit': { words: [], flags: [], help: 'check every entry of the books' },
+  'key revoke': { words: ['ID'], flags: [], help: 'revoke an API key permanently' },
+  'key list': { words: [], flags: ['account'], help: 'list API keys, without their secrets' },
+  'ledger audit': { words: [], flags: [], help: 'check the consistency of the ledger' },
   'catalog check': { words: [], flags: [], help: 'check the configuration and show its models' },
   'secrets rotate': {
     words: [],
     flags: [],
-    help: "seal callers' credentials anew with the first master key",
+    help: "re-encrypt callers' credentials with the first master key",
   },
   'endpoint add': {
     words: ['KIND:SLUG'],
     flags: ['account', 'base-url', 'api-key-file'],
     needed: ['account', 'base-url'],
-    help: 'give an account an OpenAI-compatible endpoint; its models are KIND:SLUG/MODEL',
+    help: 'add an OpenAI-compatible endpoint to an account; its models are KIND:SLUG/MODEL',
   },
-  'endpoint list': { words: [], flags: ['account'], help: "accounts' endpoints and credentials" },
+  'endpoint list': { words: [], flags: ['account'], help: "list accounts' endpoints and credentials" },
   'endpoint remove': {
     words: ['KIND:SLUG'],
     flags: ['account'],
     needed: ['account'],
-    help: "take an account's endpoint away",
+    help: 'remove an endpoint from an account',
   },
 } as const satisfies Readonly<Record<string, CommandRow>>;
 
@@ -82,7 +82,7 @@ export function parseGatewayArgs(args: readonly string[]): Command {
       words.push(...args.slice(at + 1));
       break;
     }
-    // An amount below zero is no flag.
+    // A negative amount is not a flag.
     if (!/^-[^\d.]/.test(arg)) {
       words.push(arg);
       continue;
@@ -98,7 +98,7 @@ export function parseGatewayArgs(args: readonly string[]): Command {
       else faults.push(`--${name} takes no value, got '${inline}'`);
     } else {
       const next = args[at + 1];
-      // `--account --json` forgot the value.
+      // In `--account --json` the value is missing.
       const value = inline ?? (next === undefined || /^--?[a-z]/.test(next) ? undefined : next);
       if (value === undefined) faults.push(`--${name} needs a value`);
       else if (given.has(name)) faults.push(`--${name} is given twice`);
@@ -106,7 +106,7 @@ export function parseGatewayArgs(args: readonly string[]): Command {
       if (inline === undefined && value !== undefined) at++;
     }
   }
-  // `help key create`, for who writes it so.
+  // `help key create` works like `key create --help`.
   if (words[0] === 'help') {
     words.shift();
     asked.add('help');
@@ -144,8 +144,7 @@ function unknownCommand(words: readonly string[]): string {
   if (words.length === 0) return `there is no command; the commands are: ${commandNames.join(', ')}`;
   const [noun = ''] = words;
   const of = commandNames.filter((name) => name.startsWith(`${noun} `));
-  if (of.length > 0 && words.length === 1)
-    return `'${noun}' needs one more word; there are: ${of.join(', ')}`;
+  if (of.length > 0 && words.length === 1) return `'${noun}' needs a subcommand: ${of.join(', ')}`;
   const typed = words.slice(0, 2).join(' ');
   const near = didYouMean(typed, commandNames, (name) => `'${name}'`);
   return `unknown command '${typed}'${near || didYouMean(noun, commandNames, (name) => `'${name}'`)}; the commands are: ${commandNames.join(', ')}`;
@@ -157,7 +156,7 @@ function wordFaults(name: CommandName, words: readonly string[]): string[] {
   if (missing.length > 0) return [`${name} needs ${missing.join(' and ')}`];
   const extra = words.slice(needed.length).map((word) => `'${word}'`);
   return extra.length > 0
-    ? [`${name} takes ${needed.join(' ') || 'no words'}, got also ${extra.join(', ')}`]
+    ? [`${name} takes ${needed.join(' ') || 'no arguments'}, got also ${extra.join(', ')}`]
     : [];
 }
 

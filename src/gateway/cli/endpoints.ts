@@ -22,7 +22,7 @@ export async function addEndpoint(session: Session): Promise<void> {
       if (isOpenlySent(baseUrl))
         note(
           session,
-          'plain http is for loopback and private addresses: requests are refused where this name leads elsewhere',
+          'plain http is allowed for loopback and private addresses only: requests fail if this name resolves to others',
         );
       answer(
         session,
@@ -63,7 +63,7 @@ export function removeEndpoint(session: Session): Promise<void> {
   return withBooks(session, async ({ ledger, credentials }) => {
     const { id, name: owner } = await accountNamed(session, ledger, neededFlag(account, 'account'));
     if (!(await credentials.remove(id, name)))
-      throw new StartError(`${owner} has no endpoint ${name}; \`endpoint list\` shows what there is`);
+      throw new StartError(`${owner} has no endpoint ${name}; \`endpoint list\` shows its endpoints`);
     answer(session, { account: id, provider: name, removed: true }, `${owner} no longer has ${name}\n`);
   });
 }

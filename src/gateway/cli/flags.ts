@@ -3,10 +3,10 @@ import { expiry } from '../../words/expiry.ts';
 import { nanoOf } from './money.ts';
 
 interface Flag<T> {
-  /** What stands for the value in the help text. */
+  /** Placeholder of the value in the help text. */
   readonly value: string;
   readonly help: string;
-  /** @throws RangeError what is wrong, in words for people */
+  /** Parses the value. @throws RangeError with a message for the user */
   readonly read: (text: string) => T;
 }
 
@@ -23,7 +23,7 @@ const whole =
     throw new RangeError(`expected a whole number from ${least} to ${most}${unit}, got '${value}'`);
   };
 
-/** Not negative. */
+/** Parses an amount that is not negative. */
 const usd = (value: string): bigint => {
   const nano = nanoOf(value);
   if (nano >= 0n) return nano;
@@ -46,43 +46,51 @@ const names = (value: string): string[] => {
 
 const database = (value: string): string => {
   if (/^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/s.test(value)) return value;
-  // It may hold a password, which no message repeats.
+  // The value may hold a password, so the message does not repeat it.
   throw new RangeError('expected sqlite:PATH or postgres://USER@HOST/DATABASE');
 };
 
 export const flags = {
   config: {
     value: 'FILE',
-    help: 'the configuration (default: gateway.toml, where there is one)',
+    help: 'the configuration (default: gateway.toml, if it exists)',
     read: text,
   },
   database: {
     value: 'URL',
-    help: "sqlite:PATH or postgres://... (default: the configuration's; else $LATHE_DATABASE; else SQLite in $LATHE_DATA_DIR or ~/.local/share/lathe)",
+    help: 'sqlite:PATH or postgres://... (default: from the configuration; else $LATHE_DATABASE; else SQLite in $LATHE_DATA_DIR or ~/.local/share/lathe)',
     read: database,
   },
   host: { value: 'ADDRESS', help: 'address to listen on (default 127.0.0.1)', read: listenable },
-  port: { value: 'N', help: 'port to listen on; 0 takes a free one (default 8090)', read: whole(0, 65_535) },
+  port: { value: 'N', help: 'port to listen on; 0 picks a free port (default 8090)', read: whole(0, 65_535) },
   'grace-secs': {
     value: 'N',
-    help: 'on SIGTERM, SIGINT or SIGHUP, how long requests under way may go on before they are cut and settled (default 30)',
+    help: 'after SIGTERM, SIGINT or SIGHUP, seconds that running requests get before they are aborted and settled (default 30)',
     read: whole(0, 3600, ' seconds'),
   },
-  'credit-usd': { value: 'USD', help: 'what the account begins with, bought', read: usd },
-  'included-usd': { value: 'USD', help: 'what the account begins with, given; it is spent first', read: usd },
-  note: { value: 'TEXT', help: 'why, for the books', read: text },
+  'credit-usd': { value: 'USD', help: "the account's initial credits", read: usd },
+  'included-usd': {
+    value: 'USD',
+    help: "the account's included allowance; it is spent before credits",
+    read: usd,
+  },
+  note: { value: 'TEXT', help: 'the reason, recorded in the ledger', read: text },
   account: { value: 'NAME', help: 'the account, by name or id', read: text },
   label: { value: 'TEXT', help: 'what the key is for', read: text },
-  'cap-usd': { value: 'USD', help: 'the most that the key may ever spend', read: usd },
+  'cap-usd': { value: 'USD', help: 'total spending limit of the key', read: usd },
   expires: { value: 'WHEN', help: 'a time from now (90d, 12h) or a date (2030-01-31)', read: expiry },
   models: { value: 'ID,ID', help: 'the only models that the key may use', read: names },
-  'base-url': { value: 'URL', help: "the endpoint's, with its version: http://10.0.0.5:8000/v1", read: text },
-  'api-key-file': { value: 'FILE', help: 'the file that holds its key, where it wants one', read: text },
+  'base-url': {
+    value: 'URL',
+    help: 'base URL of the endpoint, with its version: http://10.0.0.5:8000/v1',
+    read: text,
+  },
+  'api-key-file': { value: 'FILE', help: "file with the endpoint's API key, if it needs one", read: text },
 } as const satisfies Readonly<Record<string, Flag<unknown>>>;
 
 export type FlagName = keyof typeof flags;
 export type FlagValues = { readonly [Name in FlagName]?: ReturnType<(typeof flags)[Name]['read']> };
 export const flagNames = Object.keys(flags) as FlagName[];
 export const isFlag = (name: string): name is FlagName => Object.hasOwn(flags, name);
-/** Those of every command. */
+/** Flags that every command accepts. */
 export const commonFlags: readonly FlagName[] = ['config', 'database'];

@@ -11,8 +11,8 @@ const flagRow = (name: FlagName): readonly [string, string] => [
 
 const ofEvery: readonly (readonly [string, string])[] = [
   ...commonFlags.map(flagRow),
-  ['--json', 'answer in JSON'],
-  ['-h, --help', 'print this and exit; after a command: what it takes'],
+  ['--json', 'print the result as JSON'],
+  ['-h, --help', 'print this help, or that of a command, and exit'],
   ['-v, --version', 'print the version and exit'],
 ];
 
@@ -21,7 +21,7 @@ export function gatewayHelp(version: string, about: CommandName | undefined): st
 }
 
 const overview = (version: string): string[] => [
-  `lathe gateway ${version}: one key, every provider, a receipt on every answer`,
+  `lathe gateway ${version}: one API key for many providers, with a receipt for every request`,
   '',
   `Usage: ${program} COMMAND [options]`,
   '',
@@ -33,11 +33,11 @@ const overview = (version: string): string[] => [
   '',
   'Environment:',
   ...table([
-    ['LATHE_DATABASE', 'the database, where neither --database nor the configuration names one'],
-    ['LATHE_DATA_DIR', 'where the default database lies'],
+    ['LATHE_DATABASE', 'the database, if neither --database nor the configuration names one'],
+    ['LATHE_DATA_DIR', 'the folder of the default database'],
   ]),
   '',
-  'Start: docs/gateway.md; the configuration: gateway.example.toml.',
+  'Documentation: docs/gateway.md. Example configuration: gateway.example.toml.',
 ];
 
 function ofCommand(name: CommandName): string[] {

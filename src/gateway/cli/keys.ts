@@ -21,12 +21,12 @@ const keyBody = (row: KeyRow) => ({
   revoked_at: row.revokedAt ?? null,
 });
 
-/** The key alone goes to stdout, so that a script can keep it. */
+/** `key create`: prints only the key to stdout, so that a script can capture it. */
 export async function createKey(session: Session): Promise<void> {
   const { account, label, 'cap-usd': cap, expires, models } = session.command.flags;
   const now = session.world.now();
   const end = expires?.(now);
-  if (end && end <= now) throw new UsageError([`--expires: ${end.toISOString()} is over already`]);
+  if (end && end <= now) throw new UsageError([`--expires: ${end.toISOString()} is in the past`]);
   const file = await fileOf(session);
   const ids = (await file?.modelIds()) ?? [];
   for (const name of models ?? [])
@@ -47,7 +47,7 @@ export async function createKey(session: Session): Promise<void> {
         ...(models === undefined ? {} : { models }),
       });
       if (!session.command.json)
-        note(session, `${row.id} of the account ${name}; the key is shown this once`);
+        note(session, `created ${row.id} for the account ${name}; the key is shown only once`);
       answer(session, { ...keyBody(row), key: secret }, `${secret}\n`);
     },
     { file },

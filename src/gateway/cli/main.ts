@@ -28,7 +28,7 @@ const doers: Readonly<Record<CommandName, (session: Session) => Promise<void>>> 
   'endpoint remove': removeEndpoint,
 };
 
-/** Runs the command line. Errors are a line each on stderr, and exit code 2 for wrong usage, 1 for the rest. */
+/** Runs the command line. Writes errors to stderr, one per line; exits with 2 for wrong usage and 1 for other errors. */
 export async function gatewayMain(world: GatewayWorld): Promise<void> {
   try {
     await run(world);

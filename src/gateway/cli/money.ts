@@ -3,18 +3,18 @@ import type { Nano } from '../ledger/types.ts';
 const decimals = 9;
 const nanoPerDollar = 10n ** BigInt(decimals);
 
-/** Dollars as decimal text to whole nanodollars, exactly. @throws RangeError in words for people */
+/** Parses decimal text in US dollars to nanodollars, exactly. @throws RangeError with a message for the user */
 export function nanoOf(text: string): Nano {
   const [, sign, whole, fraction = ''] = /^([+-]?)\$?(\d{1,10})(?:\.(\d{1,30}))?$/.exec(text) ?? [];
   if (whole === undefined)
-    throw new RangeError(`expected US dollars as decimal text, as 5 or 0.25, got '${text}'`);
+    throw new RangeError(`expected US dollars as decimal text, such as 5 or 0.25, got '${text}'`);
   if (/[1-9]/.test(fraction.slice(decimals)))
     throw new RangeError(`must have at most ${decimals} decimals (a nanodollar), got '${text}'`);
   const nano = BigInt(whole) * nanoPerDollar + BigInt(fraction.slice(0, decimals).padEnd(decimals, '0'));
   return sign === '-' ? -nano : nano;
 }
 
-/** `$5.00`, `-$0.000000001`: all of it, and at least the cents. */
+/** Formats an amount in full, with at least the cents: `$5.00`, `-$0.000000001`. */
 export function dollars(nano: Nano): string {
   const digits = String(nano < 0n ? -nano : nano).padStart(decimals + 1, '0');
   const fraction = digits.slice(-decimals).replace(/0{1,7}$/, '');

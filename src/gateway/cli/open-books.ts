@@ -4,12 +4,12 @@ import { openLedger } from '../ledger/index.ts';
 import { GatewayStore } from '../store/index.ts';
 import type { OpenBooks, OpenBooksOptions } from './types.ts';
 
-/** A gateway's database as commands use it: no provider is asked for anything. */
+/** Opens a gateway's database for commands. No request is sent to a provider. */
 export async function openBooks({ database, masterKeys, onNotice }: OpenBooksOptions): Promise<OpenBooks> {
   const store = await GatewayStore.open({ url: database, replicaId: `command-${randomUUID()}`, onNotice });
   try {
     const ledger = await openLedger({ store, onFault: onNotice });
-    const probe = () => Promise.reject(new Error('commands store no credentials of providers'));
+    const probe = () => Promise.reject(new Error('commands cannot verify credentials'));
     const credentials = new Credentials({ store, byok: [], masterKeys, probe });
     return {
       ledger,

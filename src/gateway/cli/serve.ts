@@ -6,10 +6,10 @@ import { remarksOn } from '../config/remarks.ts';
 import { databaseOf, neededFile, note, type Session } from './session.ts';
 
 const [defaultHost, defaultPort, defaultGraceSecs] = ['127.0.0.1', 8090, 30];
-/** What closing may take when all that was under way is cut. */
+/** Time limit of closing after all requests are aborted, in ms. */
 const closeMs = 15_000;
 
-/** `serve`: returns when the gateway listens. */
+/** `serve`: starts the gateway; resolves when it listens. */
 export async function serve(session: Session): Promise<void> {
   const { world, command } = session;
   const {
@@ -46,8 +46,8 @@ const isListening = (error: unknown): boolean =>
   error instanceof Error && 'syscall' in error && error.syscall === 'listen';
 
 /**
- * The first SIGINT, SIGTERM or SIGHUP lets what is under way end; the second SIGINT or SIGTERM cuts it. A third exits at
- * once.
+ * Handles stop signals. The first SIGINT, SIGTERM or SIGHUP lets running requests finish; a second SIGINT or SIGTERM aborts
+ * them; a third exits at once.
  */
 export function stopOnSignals(
   source: SignalSource,
@@ -60,7 +60,7 @@ export function stopOnSignals(
       return;
     }
     const patience = request === 1 ? graceMs : 0;
-    say(`stopping; requests under way have ${patience / 1000} s`);
+    say(`stopping; running requests have ${patience / 1000} s to finish`);
     setTimeout(() => exit(1), patience + closeMs).unref();
     void stop(patience).then(
       () => exit(0),

@@ -13,19 +13,19 @@ import type { GatewayWorld, OpenBooks } from './types.ts';
 
 const defaultConfig = 'gateway.toml';
 
-/** What a command works with. */
+/** The context of one command. */
 export interface Session {
   readonly world: GatewayWorld;
   readonly command: RunCommand;
 }
 
-/** The configuration; undefined where none is named and none lies in the working directory. */
+/** The configuration; undefined when no file is named and the working directory has none. */
 export async function fileOf({ world, command }: Session): Promise<GatewayFile | undefined> {
   const path = command.flags.config ?? (existsSync(defaultConfig) ? defaultConfig : undefined);
   return path === undefined ? undefined : await GatewayFile.read(path, { env: world.env });
 }
 
-/** The configuration, without which the command has nothing to do. */
+/** The configuration, for commands that need one. */
 export const neededFile = ({ world, command }: Session): Promise<GatewayFile> =>
   GatewayFile.read(command.flags.config ?? defaultConfig, { env: world.env });
 
@@ -46,7 +46,7 @@ export async function databaseOf(
   }
 }
 
-/** Opens the books for as long as the work takes. */
+/** Runs work with the database open, then closes it. */
 export async function withBooks<T>(
   session: Session,
   work: (books: OpenBooks) => Promise<T>,
@@ -65,7 +65,7 @@ export async function withBooks<T>(
   }
 }
 
-/** By id, or by name. @throws StartError where there is none, or several of the name */
+/** Finds an account by id or name. @throws StartError when there is none, or when several have the name */
 export async function accountNamed(session: Session, ledger: Ledger, wanted: string): Promise<AccountRow> {
   const accounts = await ledger.accounts();
   const exact = accounts.find(({ id }) => id === wanted);
@@ -88,26 +88,29 @@ export async function accountNamed(session: Session, ledger: Ledger, wanted: str
   );
 }
 
-/** For who finds nothing in the books: a database that was not there is made, so these may be the wrong ones. */
+/**
+ * Names the database, for messages about missing rows: a missing database file is created empty, so the user may have named
+ * the wrong one.
+ */
 export async function whereBooksAre(session: Session): Promise<string> {
   const database = await databaseOf(session, await fileOf(session));
-  return `in ${shownDatabase(database)}; \`account create NAME\` opens one, --config or --database names other books`;
+  return `in ${shownDatabase(database)}; \`account create NAME\` creates one; --config or --database selects another database`;
 }
 
-/** What was asked for, on stdout: JSON, or lines for people. */
+/** Writes the result to stdout, as JSON or as text. */
 export function answer({ world, command }: Session, json: unknown, text: string): void {
   world.stdout.write(command.json ? `${jsonText(json)}\n` : text);
 }
 
-/** Beside the answer, on stderr. */
+/** Writes a message to stderr. */
 export function note({ world }: Pick<Session, 'world'>, text: string): void {
   world.stderr.write(`lathe: ${text}\n`);
 }
 
-/** A word of the command; the parser has seen that it is there. */
+/** A positional argument. The parser has checked that it is present. */
 export const word = ({ command }: Session, place: number): string => command.words[place] ?? '';
 
-/** A flag that the parser has seen to be there. */
+/** A required flag. The parser has checked that it is present. */
 export function neededFlag<T>(value: T | undefined, flag: string): T {
   if (value === undefined) throw new UsageError([`--${flag} is needed`]);
   return value;

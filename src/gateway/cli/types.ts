@@ -10,29 +10,29 @@ export interface ServeOptions {
   /** `sqlite:PATH` or `postgres://...`. */
   readonly database: string;
   readonly host: string;
-  /** 0: a free one. */
+  /** 0: a free port. */
   readonly port: number;
-  /** What an operator should hear of. */
-  /** Says whether telemetry is exported, and where to. */
+  /** Environment variables, for the telemetry settings. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly version: string;
+  /** Called with messages for the operator. */
   readonly onNotice: (message: string) => void;
 }
 
 export interface RunningGateway {
-  /** The one that was taken. */
+  /** The bound port. */
   readonly port: number;
   /**
-   * Takes no more requests, lets those under way come to their end for as long as this, then cuts them, settles and closes
-   * the database. Never rejects.
+   * Stops accepting requests, gives running ones `graceMs` to finish, then aborts and settles them and closes the database.
+   * Never rejects.
    */
   stop(graceMs: number): Promise<void>;
 }
 
-/** Resolves when the port is taken and the database is there. */
+/** Resolves when the port is bound and the database is open. */
 export type ServeGateway = (options: ServeOptions) => Promise<RunningGateway>;
 
-/** The credentials of accounts, as commands change them. */
+/** Credential operations for commands. */
 export interface CredentialAdmin extends Pick<CredentialStore, 'list' | 'remove'> {
   /** @param name `kind:slug` */
   register(
@@ -43,7 +43,7 @@ export interface CredentialAdmin extends Pick<CredentialStore, 'list' | 'remove'
   rotate(): Promise<Rotation>;
 }
 
-/** A gateway's database, for commands. */
+/** The open database of a gateway, for commands. */
 export interface OpenBooks {
   readonly ledger: Ledger;
   readonly credentials: CredentialAdmin;
@@ -56,9 +56,9 @@ export interface OpenBooksOptions {
   readonly onNotice: (message: string) => void;
 }
 
-/** What the program gets from the process; only `gateway.ts` makes the real one. */
+/** The program's environment. Only `gateway.ts` creates the real one; tests create others. */
 export interface GatewayWorld {
-  /** Without the program's own name. */
+  /** Arguments, without the program name. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly home: string;

@@ -5,12 +5,12 @@ import type { ModelTable } from './shapes.ts';
 import type { Entry, Tables } from './tables.ts';
 
 /**
- * What no table shows alone: names that lead nowhere, or two ways.
- * @param resident ids of models that are in the catalog beside those of the file
+ * Checks the tables against each other: unknown references and ambiguous names.
+ * @param resident ids of models that the catalog has in addition to those of the file
  */
 export function checkTogether(tables: Tables, resident: readonly string[], faults: Faults): void {
   if (tables.database !== undefined && tables.databaseEnv !== undefined)
-    faults.add(['database_env'], 'there is a database, too; keep one of the two');
+    faults.add(['database_env'], 'database is set too; keep one of the two');
   checkProviders(tables, faults);
   checkModels(tables, faults);
   const ids = [...tables.named.models, ...resident];
@@ -27,12 +27,12 @@ function checkProviders({ providers, byok }: Tables, faults: Faults): void {
     if (id === 'local')
       faults.add([...path, 'id'], "'local' is the host's own resident model; choose another id");
     if (Array.isArray(url) && url.length > 1 && wire !== 'lathe')
-      faults.add([...path, 'base_url'], 'only the wire lathe forms a pool of several; name one URL');
+      faults.add([...path, 'base_url'], 'only the wire lathe supports several URLs; name one URL');
     if (env !== undefined && file !== undefined)
-      faults.add([...path, 'api_key_file'], 'there is an api_key_env, too; keep one of the two');
+      faults.add([...path, 'api_key_file'], 'api_key_env is set too; keep one of the two');
     const keyed = env !== undefined || file !== undefined;
     if (access === 'byok' && keyed)
-      faults.add([...path, 'access'], '"byok" uses no key of the house; remove api_key_env and api_key_file');
+      faults.add([...path, 'access'], '"byok" uses callers\' keys only; remove api_key_env and api_key_file');
     if (access === 'byok' && !byok.some((one) => one.value.id === id))
       faults.add(
         [...path, 'access'],
@@ -41,12 +41,12 @@ function checkProviders({ providers, byok }: Tables, faults: Faults): void {
     if (access === undefined && !keyed && !needsNoKey(wire, url))
       faults.add(
         path,
-        'needs api_key_env = "NAME" or api_key_file = "PATH"; or access = "byok" where only callers\' own keys are used, access = "house" where it asks for none',
+        'needs api_key_env = "NAME" or api_key_file = "PATH"; or access = "byok" if only callers\' own keys are used, or access = "house" if the provider needs no key',
       );
   }
 }
 
-/** Servers of one's own mostly ask for no key. */
+/** Self-hosted servers usually need no key. */
 const needsNoKey = (wire: string, url: string | readonly string[]): boolean =>
   wire === 'lathe' || [url].flat().every((one) => one.startsWith('http://'));
 
@@ -79,7 +79,7 @@ function checkModels({ models, named }: Tables, faults: Faults): void {
   }
 }
 
-/** What else a request with this id could mean. */
+/** What else a request could mean by this model id; undefined when it is unambiguous. */
 function misreading({ id, provider }: ModelTable, models: readonly Entry<ModelTable>[]): string | undefined {
   if (endpointModel(id)) return "a model of an endpoint 'kind:slug'";
   const inside = namespaced(id);
@@ -97,7 +97,7 @@ function checkAliases({ aliases }: Tables, ids: readonly string[], faults: Fault
     if (ids.includes(name)) faults.add(path, `would hide the model of the same id; choose another name`);
     if (ids.includes(to)) continue;
     if (aliases.some((other) => other.value.name === to))
-      faults.add(path, `'${to}' is an alias itself; name the model that it stands for`);
+      faults.add(path, `'${to}' is an alias itself; name the model that it refers to`);
     else faults.add(path, `there is no model '${to}'${near(to, ids)}`);
   }
 }
@@ -110,7 +110,7 @@ function checkFallbacks(
   const capsOf = new Map(models.map(({ value }) => [value.id, value.caps]));
   const unknown = (id: string) =>
     aliases.some(({ value }) => value.name === id)
-      ? `'${id}' is an alias; name the model that it stands for`
+      ? `'${id}' is an alias; name the model that it refers to`
       : `there is no model '${id}'${near(id, ids)}`;
   for (const { path, value, twice } of withTwice(fallbacks, ({ model }) => model)) {
     const { model, to } = value;
@@ -119,10 +119,10 @@ function checkFallbacks(
     for (const [index, other] of to.entries()) {
       const at = [...path, 'to', index];
       if (!ids.includes(other)) faults.add(at, unknown(other));
-      else if (other === model) faults.add(at, `'${model}' cannot stand in for itself`);
+      else if (other === model) faults.add(at, `'${model}' cannot be its own fallback`);
       else if (to.indexOf(other) < index) faults.add(at, `'${other}' is named twice`);
       const caps = capsOf.get(model) ?? [];
-      // A cache makes an answer cheaper, not another one, and most requests to what chats are chats.
+      // Caching affects the price only, and most requests to a chat model are chats.
       const optional = caps.includes('chat') ? ['caching', 'completions'] : ['caching'];
       const lacks = caps.filter(
         (cap) => !optional.includes(cap) && capsOf.get(other)?.includes(cap) === false,
@@ -130,7 +130,7 @@ function checkFallbacks(
       if (lacks.length > 0)
         faults.add(
           at,
-          `'${other}' lacks ${lacks.join(', ')}, which '${model}' has, so it cannot stand in for it`,
+          `'${other}' lacks ${lacks.join(', ')}, which '${model}' has, so it cannot be its fallback`,
         );
     }
   }
@@ -165,7 +165,7 @@ function checkByok({ byok, providers, named, secrets }: Tables, faults: Faults):
     if (!secrets)
       faults.add(
         path,
-        'needs [secrets] master_key_env = "NAME" to seal callers\' keys with: 32 random bytes, as `openssl rand -base64 32` makes them',
+        'needs [secrets] master_key_env = "NAME" to encrypt callers\' keys with: 32 random bytes, as `openssl rand -base64 32` makes them',
       );
   }
 }
@@ -175,7 +175,7 @@ function checkSecrets({ secrets }: Tables, faults: Faults): void {
   const { path, value } = secrets;
   const { master_key_env: env, master_key_file: file, previous = [] } = value;
   if (env !== undefined && file !== undefined)
-    faults.add([...path, 'master_key_file'], 'there is a master_key_env, too; keep one of the two');
+    faults.add([...path, 'master_key_file'], 'master_key_env is set too; keep one of the two');
   if (env === undefined && file === undefined)
     faults.add(path, 'needs master_key_env = "NAME" or master_key_file = "PATH"');
   for (const [index, source] of previous.entries())
@@ -183,7 +183,7 @@ function checkSecrets({ secrets }: Tables, faults: Faults): void {
       faults.add([...path, 'previous', index], 'needs one of env = "NAME" and file = "PATH"');
 }
 
-/** Each with whether an earlier one has the same name. */
+/** Adds to each entry whether an earlier one has the same name. */
 const withTwice = <T>(entries: readonly Entry<T>[], name: (value: T) => string) =>
   entries.map((entry, index) => ({
     ...entry,

@@ -5,7 +5,7 @@ import { show, UsageError } from '../../config/usage.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { keysOf, secretMembers } from './shapes.ts';
 
-/** Collects what is wrong with a file, to be told all at once and in its order. */
+/** Collects the faults of a file, to report all of them at once, in the order of the file. */
 export class Faults {
   readonly #name: string;
   readonly #lines: KeyLines;
@@ -21,13 +21,13 @@ export class Faults {
     this.#found.push({ line, text: `${this.#name}:${line}: ${keyText(path)}: ${message}` });
   }
 
-  /** @throws UsageError where there are any */
+  /** @throws UsageError with all faults, if there are any */
   throwAny(): void {
     if (this.#found.length === 0) return;
     throw new UsageError(this.#found.sort((a, b) => a.line - b.line).map(({ text }) => text));
   }
 
-  /** The value as the shape has it, or undefined and its faults. */
+  /** Parses a value; if it is invalid, adds its faults and returns undefined. */
   parse<T extends z.ZodType>(shape: T, value: unknown, path: KeyPath): z.infer<T> | undefined {
     const result = shape.safeParse(value);
     if (result.success) return result.data;
@@ -36,7 +36,7 @@ export class Faults {
   }
 
   #issue(issue: z.core.$ZodIssue, value: unknown, path: KeyPath): void {
-    // Of the ways to be right, the one that got furthest says what is wrong.
+    // Of the members of a union, the one that matched furthest has the most useful message.
     if (issue.code === 'invalid_union') {
       const inner = issue.errors.find((way) => way.some(({ code }) => code !== 'invalid_type'));
       if (inner) {
@@ -59,7 +59,7 @@ export class Faults {
   }
 }
 
-/** `models.long_context` of `models[3].long_context`, `byok` of `byok.azure`. */
+/** The table of a path: `models.long_context` for `models[3].long_context`, `byok` for `byok.azure`. */
 function placeOf(path: KeyPath): string {
   const names = path.filter((part) => typeof part === 'string');
   return names[0] === 'byok' ? 'byok' : names.join('.');

@@ -16,20 +16,20 @@ import type { ByokProvider, GatewayConfig } from './types.ts';
 
 export interface LoadOptions {
   readonly env: Environment;
-  /** Ids of models that are in the catalog beside those of the file: the host's own. */
+  /** Ids of models that the catalog has in addition to those of the file: the host's own. */
   readonly resident?: readonly string[];
-  /** That names the file, where it is not `--config`. */
+  /** The flag that names the file, for messages. Default: `--config`. */
   readonly flag?: string;
 }
 
-/** A read `gateway.toml`. What it names is read when it is asked for; every fault is told at once. */
+/** A `gateway.toml`. Secrets are read when they are needed; all faults are reported at once. */
 export class GatewayFile {
   readonly #source: string;
   readonly #place: Place;
 
   /**
-   * @param name how messages call the file
-   * @param folder that paths in it are relative to
+   * @param source the text of the file
+   * @param place the file's name for messages, its folder (base of relative paths), and the options
    */
   constructor(source: string, place: Place) {
     this.#source = source;
@@ -44,7 +44,7 @@ export class GatewayFile {
     });
   }
 
-  /** All of it. Rejects with `UsageError`, every fault as `FILE:LINE: KEY: what`. */
+  /** The whole configuration. Rejects with `UsageError`, with every fault as `FILE:LINE: KEY: message`. */
   config(): Promise<GatewayConfig> {
     return this.#checked(async (tables, sources) => {
       await databaseOf(tables, sources, this.#place.folder);
@@ -70,17 +70,17 @@ export class GatewayFile {
     });
   }
 
-  /** What seals credentials; keys of providers need not be there. Rejects likewise. */
+  /** The master keys only; providers' keys may be missing. Rejects with `UsageError`. */
   masterKeys(): Promise<GatewayConfig['masterKeys']> {
     return this.#checked(masterKeysOf);
   }
 
-  /** The database that it names, if it does. Rejects likewise. */
+  /** The database URL, if the file has one. Rejects with `UsageError`. */
   database(): Promise<string | undefined> {
     return this.#checked((tables, sources) => databaseOf(tables, sources, this.#place.folder));
   }
 
-  /** The ids of its models, and of those beside. Rejects likewise. */
+  /** The ids of the file's models and of the host's own. Rejects with `UsageError`. */
   modelIds(): Promise<string[]> {
     return this.#checked(({ named }) => Promise.resolve([...named.models, ...(this.#place.resident ?? [])]));
   }
@@ -180,7 +180,7 @@ function modelOf(table: ModelTable, provider: Provider): Model {
   };
 }
 
-/** Of a provider of the file: its own wire and URL. Of the cloud resource provider: what is known of it. */
+/** Resolves the [byok] tables. Defaults come from the provider of the same id, or are those of the cloud provider. */
 function byokOf({ byok }: Tables, providers: readonly Provider[]): ByokProvider[] {
   return byok.map(({ value: { id, wire, base_url: url, host_suffixes: suffixes, base_path: basePath } }) => {
     const provider = providers.find((one) => one.id === id);

@@ -5,7 +5,7 @@ import type { Model } from '../catalog/types.ts';
 import { effortsOf } from '../../wires/chat/dialect.ts';
 import type { GatewayConfig } from './types.ts';
 
-/** What is no fault of a configuration, but what its operator may not have meant. */
+/** Warnings about a configuration that is valid but may not be what the operator intended. */
 export const remarksOn = ({ providers, models }: GatewayConfig): string[] => [
   ...(models.length === 0 ? ['the catalog has no models; add [[models]]'] : []),
   ...providers
@@ -15,7 +15,7 @@ export const remarksOn = ({ providers, models }: GatewayConfig): string[] => [
         .filter(isOpenlySent)
         .map(
           (url) =>
-            `the key of ${id} goes to ${new URL(url).host} over plain http, where whoever is between can read it; use https`,
+            `the key of ${id} is sent to ${new URL(url).host} over plain http, where others on the network can read it; use https`,
         ),
     ),
   ...providers.flatMap(({ id, wire, baseUrls }) =>
@@ -23,18 +23,18 @@ export const remarksOn = ({ providers, models }: GatewayConfig): string[] => [
       .filter((url) => !version.test(url))
       .map(
         (url) =>
-          `the base_url of ${id}, ${url}, names no version; most providers of its wire want ${url}/${wire === 'google' ? 'v1beta' : 'v1'}`,
+          `the base_url of ${id}, ${url}, has no version; most providers of this wire need ${url}/${wire === 'google' ? 'v1beta' : 'v1'}`,
       ),
   ),
   ...models.flatMap(priceRemarks),
 ];
 
-/** What is assumed where the file does not say it. */
+/** The defaults that are assumed for settings missing from the file. */
 export const assumptionsOn = ({ models }: GatewayConfig): string[] => models.flatMap(effortAssumed);
 
 const version = /\/v\d+[a-z]*\d*(?:\/|$)/;
 
-/** Caches are there to make input cheaper. */
+/** Warns when cache reads cost more than other input. */
 function priceRemarks({ id, price }: Model): string[] {
   const rates = [
     { rate: price, where: '' },
@@ -44,11 +44,11 @@ function priceRemarks({ id, price }: Model): string[] {
     .filter(({ rate }) => rate.cacheRead > rate.input)
     .map(
       ({ rate, where }) =>
-        `input that ${id} reads from a cache costs $${usdPerMtok(rate.cacheRead)} a million tokens${where}, more than other input, $${usdPerMtok(rate.input)}; look at cache_read_usd_per_mtok`,
+        `cached input of ${id} costs $${usdPerMtok(rate.cacheRead)} per million tokens${where}, more than other input, $${usdPerMtok(rate.input)}; check cache_read_usd_per_mtok`,
     );
 }
 
-/** Over http, and not to an address of one's own network. Names without a dot are of it. */
+/** Whether a URL is plain http to a public host. Host names without a dot count as private. */
 export function isOpenlySent(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, hostname } = new URL(text);
@@ -58,7 +58,7 @@ export function isOpenlySent(text: string): boolean {
   return host.includes('.') && !/\.(?:local|localhost|internal|home\.arpa|svc|cluster\.local)$/.test(host);
 }
 
-/** Remark on a reasoning model for which the file names no levels. */
+/** States the effort levels that are assumed for a reasoning model without `efforts`. */
 function effortAssumed(model: Model): string[] {
   const { id, caps, efforts, provider } = model;
   const hasLevels = provider.wire === 'openai-chat' || provider.wire === 'openai-responses';
@@ -67,7 +67,7 @@ function effortAssumed(model: Model): string[] {
   const what =
     assumed.length > 0
       ? `its levels of reasoning_effort are assumed to be ${assumed.join(', ')}`
-      : 'reasoning_effort is left out of what is sent to it, since its levels are not known';
+      : 'reasoning_effort is not sent to it, because its levels are unknown';
   return [
     `${id} has the capability reasoning: ${what}; name them with efforts = [...], or efforts = [] where it takes none`,
   ];

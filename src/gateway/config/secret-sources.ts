@@ -8,7 +8,7 @@ import type { Faults } from './faults.ts';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const mostBytes = 65_536;
-/** What a header can carry. */
+/** The characters that a header can carry. */
 const oneLine = /^[\x20-\x7e]+$/;
 
 const whyNot: Readonly<Record<string, string>> = {
@@ -17,26 +17,26 @@ const whyNot: Readonly<Record<string, string>> = {
   EACCES: "not allowed to read it; check the file's owner and mode",
 };
 
-/** Reads what a file names but does not hold. No message says anything of what the secrets are. */
+/** Reads the secrets that a configuration file refers to. Messages never contain a secret. */
 export class SecretSources {
   readonly #env: Environment;
   readonly #folder: string;
   readonly #faults: Faults;
 
-  /** @param folder that paths are relative to */
+  /** @param folder base of relative paths */
   constructor(env: Environment, folder: string, faults: Faults) {
     this.#env = env;
     this.#folder = folder;
     this.#faults = faults;
   }
 
-  /** One line; undefined where neither is named, or with a fault. */
+  /** Reads a one-line secret; undefined when neither source is named, or after adding a fault. */
   async of(env: string | undefined, file: string | undefined, at: { env: KeyPath; file: KeyPath }) {
     if (env !== undefined) return this.#variable(env, at.env);
     return file === undefined ? undefined : await this.#file(file, at.file);
   }
 
-  /** 32 bytes, named by their hash, so that a key is the same one wherever it is written. */
+  /** Reads a master key of 32 bytes. Its id is derived from its hash, so it does not depend on where the key is stored. */
   async masterKey(
     env: string | undefined,
     file: string | undefined,
@@ -67,10 +67,10 @@ export class SecretSources {
     try {
       const found = await stat(where);
       if (found.size > mostBytes || found.isCharacterDevice()) {
-        const what = found.size > mostBytes ? `${found.size} bytes` : 'no file';
+        const what = found.size > mostBytes ? `${found.size} bytes long` : 'not a file';
         this.#faults.add(
           path,
-          `${where} is ${what}, which is no secret; name a file with nothing else in it`,
+          `${where} is ${what}, so it is not a secret; name a file that holds only the secret`,
         );
         return undefined;
       }

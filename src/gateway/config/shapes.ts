@@ -1,4 +1,4 @@
-/** The tables of `gateway.toml`, each member as people write it. */
+/** Schemas of the tables of `gateway.toml`, with the member names of the file. */
 import { z } from 'zod';
 import { picodollars } from '../catalog/rate-card.ts';
 import { caps } from '../../wires/core/types.ts';
@@ -39,7 +39,7 @@ const price = z
   .string({
     error: ({ input }) =>
       typeof input === 'number' || typeof input === 'bigint'
-        ? `expected decimal text in quotes, as "${input}": a number is read in binary, which holds most prices only nearly, and money is exact here`
+        ? `expected decimal text in quotes, as "${input}": a number is binary floating point, which cannot hold most prices exactly`
         : 'expected US dollars a million tokens as decimal text, as "0.075"',
   })
   .superRefine((value, context) => {
@@ -144,19 +144,19 @@ export type ByokTable = z.infer<typeof byok>;
 export type SecretsTable = z.infer<typeof secrets>;
 export type LimitsTable = z.infer<typeof limits>;
 
-/** By the names of the tables. */
+/** Schemas by table name. */
 export const shapes = { providers: provider, models: model, fallbacks: fallback, byok, secrets, limits };
-/** Members that stand before the first table. */
+/** Top-level members, before the first table. */
 export const topShape = { database: database.optional(), database_env: variable.optional() };
 export const aliasShape = { name: modelId, to: filled };
 
-/** What each place of the file may hold, for the nearest to a mistyped key; `models.long_context` is within a model. */
+/** Known keys of each table, for suggestions; `models.long_context` is a table within a model. */
 export const keysOf: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [name, Object.keys(shape.shape)])),
   'models.long_context': Object.keys(shapes.models.shape.long_context.unwrap().shape),
   'secrets.previous': Object.keys(secretSource.shape),
 };
-/** Their values may be, or be mistaken for, secrets: what they are is not repeated. */
+/** Members whose values may be secrets; messages do not repeat their values. */
 export const secretMembers: readonly string[] = [
   'api_key_env',
   'master_key_env',

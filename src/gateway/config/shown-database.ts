@@ -1,3 +1,3 @@
-/** As messages name it: of `postgres://USER:PASSWORD@HOST/NAME?...` neither the password nor the options, which may hold one. */
+/** A database URL for messages: without the user, password and options of `postgres://USER:PASSWORD@HOST/NAME?...`. */
 export const shownDatabase = (url: string): string =>
   url.startsWith('sqlite:') ? url : url.replace(/\?.*$/s, '').replace(/^(\w+:\/\/)(?:.*@)?/s, '$1');

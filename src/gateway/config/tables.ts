@@ -16,13 +16,13 @@ import {
   topShape,
 } from './shapes.ts';
 
-/** Something of the file that is well-formed, and where it stands. */
+/** A valid part of the file and its path. */
 export interface Entry<T> {
   readonly path: KeyPath;
   readonly value: T;
 }
 
-/** The well-formed part of a file. */
+/** The valid parts of a file. */
 export interface Tables {
   readonly database: string | undefined;
   readonly databaseEnv: string | undefined;
@@ -33,13 +33,13 @@ export interface Tables {
   readonly byok: readonly Entry<ByokTable & { readonly id: string }>[];
   readonly secrets: Entry<SecretsTable> | undefined;
   readonly limits: LimitsTable;
-  /** Also of tables with faults, so that what refers to them is no fault as well. */
+  /** Ids of all tables, also of invalid ones, so that references to those are not reported as further faults. */
   readonly named: { readonly providers: readonly string[]; readonly models: readonly string[] };
 }
 
 const tableNames = [...Object.keys(shapes), 'aliases', ...Object.keys(topShape)];
 
-/** Takes what is well-formed; the rest are faults. */
+/** Parses the tables of a file; adds a fault for every invalid part. */
 export function tablesOf(raw: Readonly<Record<string, unknown>>, faults: Faults): Tables {
   for (const key of Object.keys(raw))
     if (!tableNames.includes(key))

@@ -16,11 +16,11 @@ import type { AccountRow, Balance, KeyRow, Ledger, Nano } from './types.ts';
 type Account = Row<'gateway_accounts'>;
 type Key = Row<'gateway_keys'>;
 
-/** The most that is given at once, in nanodollars: ten million dollars. */
+/** Upper limit of one credit and of a key's cap, in nanodollars: ten million dollars. */
 const mostCredit = 10n ** 16n;
 const newId = (kind: 'a' | 'k' | 't'): string => `${kind}_${randomBytes(8).toString('hex')}`;
 
-/** Who has money and who may spend it: what changes seldom, one act a transaction. */
+/** Accounts and API keys. These change rarely, so each change is a transaction of its own. */
 export class Accounts {
   readonly #store: GatewayStore;
 
@@ -32,12 +32,12 @@ export class Accounts {
     const cleaned = keepable(name.trim());
     if (cleaned === '' || cleaned.length > 200)
       throw invalid(`An account's name must have 1 to 200 characters, got ${cleaned.length}.`);
-    // They would be written to terminals as they are.
+    // Names are printed to terminals.
     if (/\p{Cc}/u.test(cleaned))
       throw invalid(`An account's name must have no control characters, got ${JSON.stringify(cleaned)}.`);
     if (credit < 0n || included < 0n || credit > mostCredit || included > mostCredit)
       throw invalid(
-        `A new account begins with 0 to ${mostCredit} nanodollars, got ${credit} and ${included}.`,
+        `A new account's credit and included amount must each be from 0 to ${mostCredit} nanodollars, got ${credit} and ${included}.`,
       );
     const id = newId('a');
     const [credited, include] = [newId('t'), newId('t')];
@@ -49,10 +49,7 @@ export class Accounts {
         .executeTakeFirst();
       if (known?.id === id) return accountRow(known);
       if (known)
-        throw new LedgerError(
-          'account_exists',
-          `There is an account ${known.id} with the name "${cleaned}".`,
-        );
+        throw new LedgerError('account_exists', `The account ${known.id} already has the name "${cleaned}".`);
       const sums = { balance: credit + included, held: 0n, allowance: included, included };
       const row = { id, kind: 'user', name: cleaned, ...sums, created_at: this.#store.time() };
       await tx.insertInto('gateway_accounts').values(row).execute();
@@ -74,7 +71,7 @@ export class Accounts {
           .updateTable('gateway_accounts')
           .set({
             balance: sql`balance + ${amount}`,
-            // What is taken away was credit first.
+            // Credits are taken before the allowance.
             allowance: sql`case when balance + ${amount} < allowance then balance + ${amount} else allowance end`,
           })
           .where('id', '=', id)
@@ -115,7 +112,7 @@ export class Accounts {
       throw invalid(`A key's cap must be from 0 to ${mostCredit} nanodollars, got ${cap}.`);
     const expires = expiresAt === undefined ? undefined : new Date(expiresAt);
     if (expires && Number.isNaN(expires.getTime()))
-      throw invalid(`A key's end must be a time as 2027-01-31T00:00:00Z, got "${expiresAt}".`);
+      throw invalid(`A key's expiry must be a time such as 2027-01-31T00:00:00Z, got "${expiresAt}".`);
     const secret = newSecret('gateway');
     const id = newId('k');
     const row = await this.#once(async (tx) => {
@@ -141,7 +138,7 @@ export class Accounts {
     return { row: keyRow(row), secret };
   }
 
-  /** A second time changes nothing. */
+  /** Revoking a revoked key changes nothing. */
   async revokeKey(id: string): Promise<KeyRow> {
     return await this.#once(async (tx) => {
       await tx
@@ -151,7 +148,7 @@ export class Accounts {
         .where('revoked_at', 'is', null)
         .execute();
       const row = await tx.selectFrom('gateway_keys').selectAll().where('id', '=', id).executeTakeFirst();
-      if (!row) throw new LedgerError('unknown_key', `There is no key ${id}; the keys' ids begin with k_.`);
+      if (!row) throw new LedgerError('unknown_key', `There is no key ${id}; key ids begin with k_.`);
       return keyRow(row);
     });
   }
@@ -171,7 +168,7 @@ export class Accounts {
     return row && keyRow(row);
   }
 
-  /** Out of the account that all credit comes from. */
+  /** Posts the two entries of a credit; the other side is the funding account. */
   async #give(
     tx: GatewayTx,
     given: { reference: string; kind: 'credit' | 'include'; account: string; amount: Nano; note?: string },
@@ -190,7 +187,7 @@ export class Accounts {
       .execute();
   }
 
-  /** By its id, or by its name. */
+  /** Finds an account by id or by name. @throws LedgerError when there is none */
   async #find(db: GatewayDb | GatewayTx, account: string): Promise<Account> {
     const rows = await db
       .selectFrom('gateway_accounts')
@@ -207,7 +204,7 @@ export class Accounts {
     return row;
   }
 
-  /** Of work that finds out by itself whether it was done: where nobody knows that, it is asked for once more. */
+  /** Runs a transaction again if its outcome is unknown. The work itself must detect that it was already done. */
   async #once<T>(work: (tx: GatewayTx) => Promise<T>): Promise<T> {
     try {
       return await this.#store.transaction(work);
@@ -220,7 +217,7 @@ export class Accounts {
 
 const invalid = (message: string) => new LedgerError('invalid', message);
 
-/** What is held is taken from what was included first, as it will be spent. */
+/** Converts a row. Held amounts reduce the allowance first, in the order in which they will be spent. */
 function accountRow({ id, name, created_at, balance, held, allowance, included }: Account): AccountRow {
   const remaining = balance - held;
   const allowanceRemaining = allowance > held ? allowance - held : 0n;

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { GatewayStore } from '../store/index.ts';
 import type { Audit } from './types.ts';
 
-/** A question whose rows are faults. `subject` names what it is about, `is` and `should` are amounts or counts. */
+/** A query whose rows are faults. `subject` names the row concerned; the other two are amounts or counts. */
 interface Check {
   readonly query: string;
   readonly fault: (subject: string, is: bigint, should: bigint) => string;
@@ -10,7 +10,7 @@ interface Check {
 
 const total = (column: string) => `cast(coalesce(sum(${column}), 0) as bigint)`;
 
-/** Sums by account and by key, so that each table is read once. */
+/** Every check sums by account or key in one pass, so that each table is read once. */
 const checks: readonly Check[] = [
   {
     query: `select 'all' as subject, ${total('amount')} as found, 0 as expected
@@ -26,20 +26,20 @@ const checks: readonly Check[] = [
     query: `select entry.kind || ' ' || entry.reference, entry.amount, 0 from gateway_entries as entry
       left join gateway_transactions as made on made.reference = entry.reference and made.kind = entry.kind
       where made.reference is null`,
-    fault: (subject, is) => `An entry of ${is} belongs to transaction ${subject}, which is not there.`,
+    fault: (subject, is) => `An entry of ${is} belongs to transaction ${subject}, which does not exist.`,
   },
   {
     query: `select made.kind || ' ' || made.reference, count(entry.amount), 2
       from gateway_transactions as made
       left join gateway_entries as entry on made.reference = entry.reference and made.kind = entry.kind
       group by made.kind, made.reference having count(entry.amount) < 2`,
-    fault: (subject, is) => `Transaction ${subject} has ${is} entries; it takes two to move money.`,
+    fault: (subject, is) => `Transaction ${subject} has ${is} entries; it needs at least two.`,
   },
   {
     query: `select entry.account_id, ${total('entry.amount')}, 0 from gateway_entries as entry
       left join gateway_accounts as account on account.id = entry.account_id
       where account.id is null group by entry.account_id`,
-    fault: (subject, is) => `Entries of ${is} are on account ${subject}, which is not there.`,
+    fault: (subject, is) => `Entries of ${is} belong to account ${subject}, which does not exist.`,
   },
   {
     query: `select account.id, account.balance, coalesce(booked.amount, 0) from gateway_accounts as account
@@ -71,19 +71,20 @@ const checks: readonly Check[] = [
       {
         query: `select hold.request_id, hold.amount, 0 from gateway_holds as hold
           left join ${table} as owner on owner.id = hold.${column} where owner.id is null`,
-        fault: (subject) => `The hold of request ${subject} is of an unknown ${noun.toLowerCase()}.`,
+        fault: (subject) => `The hold of request ${subject} belongs to an unknown ${noun.toLowerCase()}.`,
       },
     ];
   }),
   {
     query: `select id, balance - held, 0 from gateway_accounts
       where balance < held or held < 0 or allowance < 0 or allowance > balance`,
-    fault: (subject, is) => `Account ${subject} has ${is} free, or holds or an allowance that cannot be.`,
+    fault: (subject, is) =>
+      `Account ${subject} has ${is} free, or its held amount or allowance is out of range.`,
   },
   {
     query: `select id, spent + held, coalesce(cap, 0) from gateway_keys
       where spent < 0 or held < 0 or spent + held > cap`,
-    fault: (subject, is, should) => `Key ${subject} has spent and holds ${is}; its cap is ${should}.`,
+    fault: (subject, is, should) => `Key ${subject} has spent or held ${is}; its cap is ${should}.`,
   },
   {
     query: `select api_key.id, api_key.spent, coalesce(paid.amount, 0) from gateway_keys as api_key
@@ -95,7 +96,7 @@ const checks: readonly Check[] = [
   {
     query: `select hold.request_id, hold.amount, 0 from gateway_holds as hold
       join gateway_requests as request on request.id = hold.request_id`,
-    fault: (subject, is) => `Request ${subject} is over, and ${is} are still held for it.`,
+    fault: (subject, is) => `Request ${subject} has ended, but ${is} are still held for it.`,
   },
   ...[
     { name: 'was charged', sum: 'request.charged', account: 'request.account_id', sign: '-' },
@@ -114,19 +115,19 @@ const checks: readonly Check[] = [
     query: `select id, cost, cost_fresh + cost_cache_write + cost_cache_read + cost_output from gateway_requests
       where cost <> cost_fresh + cost_cache_write + cost_cache_read + cost_output
         or cost <> charged + overrun or charged > amount`,
-    fault: (subject, is, should) => `Request ${subject} cost ${is}; its parts add up to ${should}.`,
+    fault: (subject, is, should) => `Request ${subject} cost ${is}; its components add up to ${should}.`,
   },
   {
     query: `select made.reference, 1, 0 from gateway_transactions as made
       left join gateway_requests as request on request.id = made.reference
       where made.kind = 'settle' and request.id is null`,
-    fault: (subject) => `Request ${subject} was settled, and has no record.`,
+    fault: (subject) => `Request ${subject} was settled, but has no row.`,
   },
   {
     query: `select claim.request_id, 1, 0 from gateway_idempotency as claim
       left join gateway_holds as hold on hold.request_id = claim.request_id
       where claim.state = 'open' and hold.request_id is null`,
-    fault: (subject) => `Request ${subject} keeps an idempotency key open, and is not under way.`,
+    fault: (subject) => `Request ${subject} keeps an idempotency key open, but is not running.`,
   },
 ];
 
@@ -137,7 +138,7 @@ const counts = {
   openHolds: 'gateway_holds',
 };
 
-/** Everything that must be true of the tables, asked for in one statement, so that it is of one moment. */
+/** Checks all invariants of the tables in one statement, so that they are read from one snapshot. */
 export async function audit(store: GatewayStore): Promise<Audit> {
   const questions = [
     ...Object.entries(counts).map(

@@ -1,4 +1,4 @@
-/** What became of one of many. */
+/** The result of one operation of a commit. */
 export type Outcome<R> = { readonly value: R } | { readonly error: unknown };
 
 interface Waiting<O, R> {
@@ -9,14 +9,14 @@ interface Waiting<O, R> {
 }
 
 export interface BatcherOptions<O, R> {
-  /** All of them or none, in their order. Rejects where none was done. */
+  /** Commits all operations or none, in order. Rejects when none was committed. */
   readonly commit: (operations: readonly O[]) => Promise<readonly Outcome<R>[]>;
-  /** Of one commit. */
+  /** Operations in one commit. */
   readonly mostOperations: number;
-  /** In characters; one that is heavier goes alone. */
+  /** Weight of one commit, in characters. A heavier operation is committed alone. */
   readonly mostWeight: number;
   readonly weigh: (operation: O) => number;
-  /** Whether nobody else is about to ask. */
+  /** Whether no other operation is expected now. */
   readonly isAlone: () => boolean;
 }
 
@@ -37,14 +37,14 @@ export class Batcher<O, R> {
     });
   }
 
-  /** When nothing waits and nothing is under way. */
+  /** Resolves when no operation is queued or running. */
   async idle(): Promise<void> {
     while (this.#running) await this.#running;
   }
 
   async #run(): Promise<void> {
     while (this.#waiting.length > 0) {
-      // What other connections bring at the same moment comes along, and streams have their turn between commits.
+      // Operations of other connections that arrive now join this commit, and streams can be served between commits.
       if (!this.#options.isAlone()) await new Promise((resolve) => setImmediate(resolve));
       await this.#commit(this.#next());
     }

@@ -17,17 +17,17 @@ export type KeySums = Pick<
 >;
 export type ClaimRow = Row<'gateway_idempotency'>;
 
-/** What operations of one commit are about, locked and read. */
+/** The rows that the operations of one commit need, locked and read. */
 export interface Page {
   readonly accounts: readonly AccountSums[];
   readonly keys: readonly KeySums[];
-  /** Those that are open still. */
+  /** Open holds. */
   readonly holds: readonly HoldRow[];
   readonly requests: readonly Pick<RequestRow, 'id' | 'charged' | 'overrun'>[];
   readonly claims: readonly ClaimRow[];
 }
 
-/** What has to be written. */
+/** The rows to write in one commit; sums are differences. */
 export interface Changes {
   readonly accounts: AccountSums[];
   readonly keys: Pick<KeySums, 'id' | 'spent' | 'held'>[];
@@ -42,13 +42,13 @@ export interface Changes {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** How long an idempotency key is kept, in ms. */
+/** How long an idempotency key is stored, in ms. */
 export const claimLife = 24 * 60 * 60 * 1000;
 
 const revenue: keyof typeof houseAccounts = 'revenue';
 const house: keyof typeof houseAccounts = 'house';
 
-/** Decides about operations, one after the other, as each leaves things for the next. */
+/** Applies the operations of one commit in memory, in order: each sees the effects of those before it. */
 export class Book {
   readonly #page: Page;
   readonly #accounts: Map<string, Mutable<AccountSums>>;
@@ -75,7 +75,7 @@ export class Book {
     this.#claims = new Map(page.claims.map((row) => [claimId(row), row]));
   }
 
-  /** @throws LedgerError about this operation alone */
+  /** @throws LedgerError that concerns this operation only */
   do(operation: Operation): Result {
     switch (operation.kind) {
       case 'reserve':
@@ -113,7 +113,7 @@ export class Book {
   }
 
   #reserve(hold: HoldRow, bodyHash: string | undefined): Reserved {
-    // Asked for once more, because the first time was in doubt.
+    // A repetition after a commit with an unknown outcome.
     if (this.#holds.has(hold.request_id) || this.#requests.has(hold.request_id))
       return { outcome: 'reserved' };
     const key = this.#keys.get(hold.key_id);
@@ -150,7 +150,7 @@ export class Book {
     if (!hold)
       throw new LedgerError(
         'unknown_request',
-        `Request ${requestId} has no hold: reserve before it is settled or released.`,
+        `Request ${requestId} has no hold: it must be reserved before it is settled or released.`,
       );
     return this.#end(hold, end, claim);
   }
@@ -194,11 +194,12 @@ export class Book {
     return { charged, overrun };
   }
 
-  /** The hold goes back but for what is charged. */
+  /** Ends a hold: charges the account and the key, and frees the rest. */
   #close(hold: HoldRow, charged: bigint): void {
     const account = this.#accounts.get(hold.account_id);
     const key = this.#keys.get(hold.key_id);
-    if (!account || !key) throw new Error(`the account or the key of ${hold.request_id} is gone`);
+    if (!account || !key)
+      throw new Error(`the account or the key of request ${hold.request_id} does not exist`);
     account.held -= hold.amount;
     account.balance -= charged;
     account.allowance -= charged < account.allowance ? charged : account.allowance;
@@ -223,7 +224,7 @@ export class Book {
     const answer = end.state === 'done' ? end.answer : null;
     const id = claimId({ account_id, key });
     const made = this.#newClaims.get(id);
-    // Of the same commit.
+    // The claim was made in the same commit.
     if (made?.request_id === request_id) {
       if (end.state === 'free') this.#newClaims.delete(id);
       else this.#newClaims.set(id, { ...made, state: end.state, answer });
@@ -239,7 +240,7 @@ function claimOf(hold: HoldRow, body_hash: string): ClaimRow {
 export const claimId = ({ account_id, key }: Pick<ClaimRow, 'account_id' | 'key'>): string =>
   `${account_id} ${key}`;
 
-/** @param at now */
+/** Whether a claim is older than its lifetime. @param at the current time */
 export const isStale = ({ claimed_at }: ClaimRow, at: string): boolean =>
   Date.parse(at) - Date.parse(claimed_at) >= claimLife;
 

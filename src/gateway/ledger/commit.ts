@@ -10,7 +10,7 @@ const claimKey = { account_id: 'text', key: 'text' } as const;
 const claimMade = { ...claimKey, request_id: 'text' } as const;
 const claimEnd = { ...claimMade, state: 'text', answer: 'text?' } as const;
 
-/** A request's hold, and what it came to. */
+/** A request's open hold and its settled row, if any. */
 interface RequestState {
   readonly open: string | null;
   readonly id: string | null;
@@ -18,7 +18,7 @@ interface RequestState {
   readonly overrun: bigint;
 }
 
-/** What it takes to commit operations; the same few statements however many they are. */
+/** The SQL statements of a commit. Their number does not depend on the number of operations. */
 const written = ({ write, change }: Statements) => ({
   accounts: write<typeof value, AccountSums>(
     value,
@@ -43,7 +43,7 @@ const written = ({ write, change }: Statements) => ({
      where claim.account_id = given.account_id and claim.key = given.key`,
   ),
   save: change({
-    // The sums are conditions of the updates: what does not fit is not done, whatever was read before.
+    // The updates check the sums themselves, so that an invalid sum is never written, whatever was read before.
     accounts: {
       given: { id: 'text', balance: 'integer', held: 'integer', allowance: 'integer' } as const,
       text: `update gateway_accounts as account
@@ -93,7 +93,7 @@ const written = ({ write, change }: Statements) => ({
   }),
 });
 
-/** @returns what does operations, in their order, within a transaction that is open */
+/** @returns a function that commits operations, in order, within an open transaction */
 export function committer(kind: Database['kind']) {
   const statements = written(statementsOf(kind));
   const beat = beatStatement(kind);
@@ -134,15 +134,15 @@ async function read(known: Written, connection: Connection, operations: readonly
   }
   const about = (ids: Iterable<string>) => Array.from(new Set(ids), (id) => ({ value: id }));
   const payers = [...holds.values()];
-  // First, and in the order of their ids everywhere: nobody waits for somebody who waits for him. Whoever changes a
-  // hold or a key's sums has locked its account, so what is read after this stays true until the commit.
+  // Accounts are locked first, and always in the order of their ids, which prevents deadlocks. Every change of a hold or
+  // of a key's sums locks the account, so what is read after this stays valid until the commit.
   const accounts = await known.accounts(connection, about(payers.map(({ account_id }) => account_id)));
   const states = (await known.requests(connection, about(requests))).rows;
   return {
     accounts: accounts.rows,
     keys: (await known.keys(connection, about(payers.map(({ key_id }) => key_id)))).rows,
     holds: states.flatMap(({ open }) => (open === null ? [] : (holds.get(open) ?? []))),
-    // Of a left join: null where there is none.
+    // From a left join: null when there is no row.
     requests: states.flatMap(({ id, charged, overrun }) => (id === null ? [] : [{ id, charged, overrun }])),
     claims: (await known.claims(connection, claims)).rows,
   };
@@ -159,7 +159,7 @@ async function save(known: Written, connection: Connection, changes: Changes): P
   const changed = await known.save(connection, given);
   for (const name of ['accounts', 'keys', 'closed'] as const)
     if (changed[name] !== given[name].length)
-      throw new Error(`the ledger's ${name} changed while they were locked`);
+      throw new Error(`rows of the ledger's ${name} changed while they were locked`);
   const isFree = ({ state }: (typeof claimEnds)[number]) => state === 'free';
   await known.endClaims(
     connection,

@@ -6,7 +6,7 @@ export type LedgerErrorCode =
   | 'balance_too_low'
   | 'invalid';
 
-/** What was asked cannot be done, whenever it is asked. The message is whole sentences. */
+/** An operation that a retry cannot make succeed. The message is in full sentences. */
 export class LedgerError extends Error {
   readonly code: LedgerErrorCode;
   constructor(code: LedgerErrorCode, message: string) {

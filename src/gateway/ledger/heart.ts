@@ -4,14 +4,14 @@ import type { Database } from '../../store/index.ts';
 import { type GatewayStore, type RowOf, type Statement, statementsOf } from '../store/index.ts';
 import type { HoldRow } from './operations.ts';
 
-/** A gateway that has not said for so long that it lives is dead, in ms. */
+/** A gateway without a heartbeat for this long counts as dead, in ms. */
 const patience = 30_000n;
-/** A row that nobody needs any more, in ms. */
+/** Rows of gateways without a heartbeat for this long are deleted, in ms. */
 const forgotten = 24n * 60n * 60n * 1000n;
 
 const replica = { id: 'text', host: 'text', pid: 'integer', origin: 'integer' } as const;
 
-/** By one clock for all, in ms since 1970. */
+/** SQL of the current time by the database's clock, which all gateways share, in ms since 1970. */
 const clockOf = (kind: Database['kind']): string =>
   kind === 'postgres'
     ? 'cast(floor(extract(epoch from clock_timestamp()) * 1000) as bigint)'
@@ -25,26 +25,26 @@ export const beatStatement = (kind: Database['kind']): Statement<typeof replica>
      on conflict (id) do update set beat_at = excluded.beat_at`,
   );
 
-/** This gateway, in the words of its row. */
+/** The `gateway_replicas` row of this gateway, without its heartbeat. */
 export function thisReplica(id: string): RowOf<typeof replica> {
   const origin = BigInt(Math.round(performance.timeOrigin));
   return { id, host: hostname(), pid: BigInt(process.pid), origin };
 }
 
 /**
- * What is held for requests that gateways left behind which are dead: silent for too long, ended in order, or, where the database is a
- * file of this machine, without their process.
+ * Finds orphaned holds: holds of gateways that are dead. A gateway is dead if its heartbeat is overdue, if it deleted its
+ * row when it stopped, or, with SQLite, if its process on this machine is gone.
  */
 export async function leftBehind(store: GatewayStore, most: number): Promise<HoldRow[]> {
   const own = thisReplica(store.replicaId);
   const silent = sql<bigint>`${sql.raw(clockOf(store.kind))} - beat_at`;
   return await store.read(async (db) => {
-    // Before the gateways: of one that begins between the two statements, nothing is known, and nothing is asked here.
+    // Holds are read before replicas, so that a gateway that starts between the two statements is not taken for dead.
     const holders = await db
       .selectFrom('gateway_holds')
       .select('replica_id')
       .distinct()
-      // The own ones are at work, also where this gateway has been too slow to say so.
+      // This gateway is alive, even if its own heartbeat is late.
       .where('replica_id', '<>', own.id)
       .execute();
     if (holders.length === 0) return [];
@@ -69,7 +69,7 @@ export async function leftBehind(store: GatewayStore, most: number): Promise<Hol
   });
 }
 
-/** Of a process of this machine: whether it is gone, or another one has its number. */
+/** Whether a process of this machine is gone, or its pid now belongs to another process. */
 function hasEnded(row: RowOf<typeof replica>, own: RowOf<typeof replica>): boolean {
   if (row.host !== own.host) return false;
   if (row.pid === own.pid) return row.origin !== own.origin;
@@ -81,7 +81,7 @@ function hasEnded(row: RowOf<typeof replica>, own: RowOf<typeof replica>): boole
   }
 }
 
-/** Rows of gateways that went away long ago. */
+/** Deletes the rows of gateways that stopped long ago. */
 export async function forget(store: GatewayStore): Promise<void> {
   await store.transaction((tx) =>
     tx

@@ -21,23 +21,23 @@ import type { Claimed, Ledger, Reservation, Reserved, Settled, Settlement } from
 
 export interface LedgerOptions {
   readonly store: GatewayStore;
-  /** Hears what nobody waits for and did not work: a sentence. */
+  /** Called with one sentence when background work fails. */
   readonly onFault?: (message: string) => void;
-  /** How often it says that it lives, in ms; far below the 30 s after which others take it for dead. */
+  /** Heartbeat interval, in ms. Other gateways take this one for dead after 30 s without a heartbeat. */
   readonly beatMs?: number;
-  /** How often it settles what others left behind, in ms. */
+  /** Interval at which orphaned holds are settled, in ms. */
   readonly recoverMs?: number;
 }
 
 const mostOperations = 256;
-/** In characters of answers that are kept. */
+/** Characters of stored answers in one commit. */
 const mostWeight = 1024 * 1024;
-/** Commits whose fate is unknown are done again so often: the operations find out what was done. */
+/** Retries of a commit whose outcome is unknown. The operations are idempotent. */
 const attempts = 3;
-/** Requests that are settled at once after their gateways died. */
+/** Orphaned holds that are settled at once. */
 const together = 500;
 
-/** Opens the ledger of a store. Settles what the gateway left behind that ran on the same file before. */
+/** Opens the ledger of a store and settles orphaned holds, such as those of an earlier run on the same file. */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const ledger = new StoredLedger(options);
   try {
@@ -61,11 +61,11 @@ class StoredLedger implements Ledger {
   readonly #beatMs: number;
   readonly #recoverMs: number;
   readonly #timers: NodeJS.Timeout[] = [];
-  /** What the database refused and must not be lost, by request. Asked for again with every beat. */
+  /** Operations that failed and must not be lost, by request id. Retried with every heartbeat. */
   readonly #owed = new Map<string, Owed>();
-  /** What is held for requests of this gateway. */
+  /** Open holds of this gateway, by request id. */
   readonly #held = new Map<string, HoldRow>();
-  /** By `Date.now()`, which goes on while the machine sleeps. */
+  /** Time of `Date.now()`, which advances while the machine sleeps. */
   #beatAt = 0;
   #closing: Promise<void> | undefined;
 
@@ -102,7 +102,7 @@ class StoredLedger implements Ledger {
 
   async reserve(reservation: Reservation): Promise<Reserved> {
     const { requestId, idempotency } = reservation;
-    // Asked for once more, it is about what may have been written the first time.
+    // A repeated reservation uses the hold that may have been written the first time.
     const asked = this.#held.get(requestId) ?? this.#owed.get(requestId)?.hold;
     const hold = asked ?? holdRow(reservation, this.#store.replicaId, this.#store.time());
     this.#owed.delete(requestId);
@@ -115,7 +115,7 @@ class StoredLedger implements Ledger {
       if (reserved.outcome === 'reserved' && !this.#held.has(requestId)) this.#held.set(requestId, hold);
       return reserved;
     } catch (error) {
-      // The caller takes it for refused; a hold that is there all the same goes back.
+      // The request is refused; if the hold was written after all, it is removed later.
       if (error instanceof StoreError && error.code === 'storage_unsure')
         this.#owed.set(requestId, { kind: 'undo', hold });
       throw error;
@@ -143,7 +143,7 @@ class StoredLedger implements Ledger {
     const end = endRow(id, 'refused', settlement, at);
     const request = { ...hold, ...noTokens, ...end, id, charged: 0n, overrun: 0n };
     this.#do({ kind: 'note', request }).catch((error: unknown) => {
-      this.#onFault(`Request ${id}, which was refused, could not be recorded: ${errorMessage(error)}`);
+      this.#onFault(`The refused request ${id} could not be recorded: ${errorMessage(error)}`);
     });
   }
 
@@ -179,7 +179,7 @@ class StoredLedger implements Ledger {
       );
       const done = results.filter((result) => result.done).length;
       settled += done;
-      // Others do the same at the same time.
+      // Other gateways may have settled the same holds.
       if (holds.length < together || done === 0) return { settled };
     }
   }
@@ -194,13 +194,13 @@ class StoredLedger implements Ledger {
     await this.#batcher.idle();
     try {
       await this.#payOwed();
-      // Whatever is still held by this gateway is left to the others at once.
+      // Without its row, holds that this gateway leaves open are orphaned at once, and other gateways settle them.
       const { replicaId } = this.#store;
       await this.#store.transaction((tx) =>
         tx.deleteFrom('gateway_replicas').where('id', '=', replicaId).execute(),
       );
     } catch (error) {
-      this.#onFault(`The ledger could not say that it ended: ${errorMessage(error)}`);
+      this.#onFault(`The ledger could not record that this gateway stopped: ${errorMessage(error)}`);
     }
   }
 
@@ -212,13 +212,13 @@ class StoredLedger implements Ledger {
     try {
       return (await this.#do(operation)) as Settled;
     } catch (error) {
-      // A fault of ours in the middle of a commit, too: the hold would be open for as long as this gateway lives.
+      // Internal errors are retried as well: otherwise the hold would stay open until this gateway stops.
       if (!(error instanceof LedgerError)) this.#owed.set(requestId, operation);
       throw error;
     }
   }
 
-  /** Another gateway's. */
+  /** Reads a hold that another gateway placed. */
   #holdOf(requestId: string): Promise<HoldRow | undefined> {
     return this.#store.read((db) =>
       db.selectFrom('gateway_holds').selectAll().where('request_id', '=', requestId).executeTakeFirst(),
@@ -236,7 +236,7 @@ class StoredLedger implements Ledger {
     await Promise.all(
       owed.map(async ([requestId, operation]) => {
         await this.#batcher.do(operation).catch((error: unknown) => {
-          // It would fail for ever.
+          // A retry cannot succeed.
           if (!(error instanceof LedgerError)) throw error;
           this.#onFault(error.message);
         });
@@ -266,7 +266,7 @@ class StoredLedger implements Ledger {
     }
   }
 
-  /** Requests come one by one. Of many at once, those that wait for a commit share the next. */
+  /** Whether at most one request is open, so that waiting for others to share a commit would only cost time. */
   #isAlone(): boolean {
     return this.#held.size <= 1;
   }
@@ -288,7 +288,9 @@ class StoredLedger implements Ledger {
       if (busy) return;
       busy = true;
       work()
-        .catch((error: unknown) => this.#onFault(`The ledger's upkeep failed: ${errorMessage(error)}`))
+        .catch((error: unknown) =>
+          this.#onFault(`The ledger's periodic maintenance failed: ${errorMessage(error)}`),
+        )
         .finally(() => {
           busy = false;
         });

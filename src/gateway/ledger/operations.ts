@@ -5,28 +5,31 @@ import type { Reservation, Reserved, Settled, Settlement } from './types.ts';
 export type HoldRow = Row<'gateway_holds'>;
 export type RequestRow = Row<'gateway_requests'>;
 
-/** What a request's row has beside what its hold had. */
+/** The columns of a request's row that its hold does not have. */
 export type EndRow = Omit<RequestRow, keyof HoldRow | 'id' | 'charged' | 'overrun'>;
 
-/** What shares commits. A hold never changes: it is as it was made, or gone. Each may be done twice, and then changes nothing the second time. */
+/**
+ * Operations that share commits. A hold is never changed, only created and deleted. Every operation is idempotent: done
+ * twice, it changes nothing the second time.
+ */
 export type Operation =
   | { readonly kind: 'reserve'; readonly hold: HoldRow; readonly bodyHash: string | undefined }
   | {
       readonly kind: 'finish';
       readonly requestId: string;
-      /** Undefined where there is none any more, or never was. */
+      /** Undefined when there is no hold, or no longer one. */
       readonly hold: HoldRow | undefined;
-      /** Also says anew who served it. */
+      /** May replace the model and the provider of the hold. */
       readonly end: EndRow & Partial<Pick<RequestRow, 'effective_model' | 'provider'>>;
-      /** For the idempotency key, where the request has one. */
+      /** For the request's idempotency key, if it has one. */
       readonly claim: ClaimEnd;
     }
   | { readonly kind: 'note'; readonly request: RequestRow }
-  /** Its gateway died: settled by estimate, unless it is settled already. */
+  /** The request's gateway died: it is settled by estimate, unless it is already settled. */
   | { readonly kind: 'crash'; readonly hold: HoldRow; readonly at: string }
-  /** Nobody knows whether its reservation was saved, and nobody was told that it was. */
+  /** Removes a reservation whose commit has an unknown outcome and that was reported as failed. */
   | { readonly kind: 'undo'; readonly hold: HoldRow }
-  /** This gateway lives. */
+  /** Heartbeat of this gateway. */
   | { readonly kind: 'beat' };
 
 export type ClaimEnd =
@@ -36,9 +39,9 @@ export type ClaimEnd =
 
 export type Result = Reserved | Settled | { readonly done: boolean };
 
-/** The longest answer that is kept for an idempotency key, in characters. */
+/** The longest answer that is stored for an idempotency key, in characters. */
 const longestAnswer = 4 * 1024 * 1024;
-/** Above all money there is, and a sum of millions of them still fits 64 bits. */
+/** Upper limit of one amount, in nanodollars: a million dollars. The sum of thousands of them still fits 64 bits. */
 export const mostMoney = 10n ** 15n;
 
 export const noTokens = {
@@ -69,14 +72,14 @@ export function holdRow(reservation: Reservation, replicaId: string, at: string)
     byok: reservation.byok ? 1n : 0n,
     amount,
     estimate,
-    // As it will be found again.
+    // Stored in the form in which it is looked up.
     idempotency_key: reservation.idempotency ? keepable(reservation.idempotency.key) : null,
     replica_id: replicaId,
     reserved_at: at,
   };
 }
 
-/** Of a request that came to something, or to nothing: then without cost and usage. @throws LedgerError */
+/** Builds the end columns of a request. Released and refused requests have no cost and usage. @throws LedgerError */
 export function endRow(
   requestId: string,
   ended: 'settled' | 'released' | 'refused',
@@ -87,7 +90,7 @@ export function endRow(
   const { fresh, cache_write, cache_read, output } = cost.components;
   const parts = [fresh, cache_write, cache_read, output];
   if (parts.reduce((sum, part) => sum + part, 0n) !== cost.total || parts.some((part) => part < 0n))
-    throw invalid(requestId, `the parts of its cost (${parts.join(', ')}) must add up to ${cost.total}`);
+    throw invalid(requestId, `the components of its cost (${parts.join(', ')}) must add up to ${cost.total}`);
   if (cost.total > mostMoney)
     throw invalid(requestId, `its cost must be at most ${mostMoney} nanodollars, got ${cost.total}`);
   return {
@@ -120,15 +123,18 @@ export function endRow(
   };
 }
 
-/** What was charged is never charged again; what cost nothing may be tried again where no answer is kept. */
+/**
+ * What becomes of the idempotency key. A charged request is never repeated; one that cost nothing frees the key if no
+ * answer is stored.
+ */
 export function claimEnd(answer: Settlement['answer'], charged: boolean): ClaimEnd {
   if (answer && answer.body.length <= longestAnswer) return { state: 'done', answer: JSON.stringify(answer) };
   return { state: answer || charged ? 'gone' : 'free' };
 }
 
 const invalid = (requestId: string, fault: string) =>
-  new LedgerError('invalid', `Request ${requestId} cannot be booked: ${fault}.`);
+  new LedgerError('invalid', `Request ${requestId} cannot be recorded: ${fault}.`);
 
-/** As a provider may have said it: one number that the database cannot hold would undo the whole commit. */
+/** Clamps a number from a provider: one value that the database cannot store would fail the whole commit. */
 const whole = (count: number): bigint =>
   BigInt(Math.round(Math.min(Math.max(count || 0, 0), Number.MAX_SAFE_INTEGER)));

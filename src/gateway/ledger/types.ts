@@ -1,15 +1,15 @@
 import type { Cost, ReceiptReason, Usage } from '../../wires/core/types.ts';
 
-/** Money as it is kept: nanodollars. */
+/** An amount of money in nanodollars (1e-9 USD). */
 export type Nano = bigint;
 
 export interface Reservation {
   readonly requestId: string;
   readonly accountId: string;
   readonly keyId: string;
-  /** The most that the request can cost. */
+  /** The maximum cost of the request; this amount is held. */
   readonly amount: Nano;
-  /** What it probably costs: settled where the gateway died before it knew. */
+  /** The probable cost: charged when the gateway dies before it settles the request. */
   readonly estimate: Nano;
   readonly requestedModel: string;
   readonly effectiveModel: string;
@@ -17,7 +17,7 @@ export interface Reservation {
   readonly wire: string;
   readonly stream: boolean;
   readonly byok: boolean;
-  /** Claims the key before anything has an effect. */
+  /** Claims the idempotency key in the same transaction. */
   readonly idempotency?: { readonly key: string; readonly bodyHash: string };
 }
 
@@ -26,32 +26,33 @@ export type Reserved =
   /** The balance cannot cover it. */
   | { readonly outcome: 'insufficient_allowance'; readonly balance: Nano }
   | { readonly outcome: 'key_spend_cap_exceeded'; readonly remaining: Nano }
-  /** The key was revoked or ran out since it was looked up. */
+  /** The key was revoked or expired after it was looked up. */
   | { readonly outcome: 'key_invalid' }
   | { readonly outcome: 'idempotency'; readonly found: Claimed };
 
-/** What became of the request that first used an idempotency key. */
+/** The state of the request that first used an idempotency key. */
 export type Claimed =
   | { readonly state: 'in_progress' }
-  /** The same key with another body. */
+  /** The key was used with another body. */
   | { readonly state: 'conflict' }
   | { readonly state: 'done'; readonly answer: StoredAnswer }
   /**
-   * It is over, and its answer cannot be given again: it was settled without one, its gateway died, or the answer is
-   * longer than 4 MiB. Not done once more, because it was paid for. (Released without an answer, the key is free again.)
+   * The request ended, but its answer is not available: it was settled without an answer, its gateway died, or the answer
+   * is longer than 4 MiB. It is not repeated, because it was charged. (A request that is released without an answer frees
+   * the key.)
    */
   | { readonly state: 'gone'; readonly requestId: string };
 
-/** An answer to be given again. */
+/** A stored answer, returned to later requests with the same idempotency key. */
 export interface StoredAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** What a request came to. */
+/** The result of a request. */
 export interface Settlement {
-  /** Of `price` and `usage`; zero with the caller's own credential. */
+  /** Computed from price and usage; zero with the caller's own credential. */
   readonly cost: Cost;
   readonly usage: Usage | undefined;
   readonly effectiveModel: string;
@@ -61,26 +62,26 @@ export interface Settlement {
   readonly status: number;
   readonly outcome: 'completed' | 'failed' | 'client_gone' | 'cut';
   readonly pricingIdentity: string | undefined;
-  /** From the request's arrival, in ms. */
+  /** Measured from the request's arrival. */
   readonly totalMs: number;
   readonly firstByteMs: number | undefined;
-  /** Kept for the idempotency key, where the request has one. */
+  /** Stored for the idempotency key, if the request has one. */
   readonly answer?: StoredAnswer;
 }
 
 export interface Settled {
-  /** What the caller paid: the cost, or the reservation where the cost is more. */
+  /** What the caller paid: the cost, but at most the held amount. */
   readonly charged: Nano;
-  /** What the house paid: cost above the reservation. */
+  /** The cost above the held amount, which the operator pays. */
   readonly overrun: Nano;
 }
 
 export interface Balance {
-  /** Posted less what is held. */
+  /** The posted balance minus the held amounts. */
   readonly remaining: Nano;
-  /** All that was ever given with the account. */
+  /** The total that was ever included with the account. */
   readonly included: Nano;
-  /** Of the included what is left; it is spent first. */
+  /** What remains of the included amount; it is spent before credits. */
   readonly allowanceRemaining: Nano;
   readonly creditsRemaining: Nano;
 }
@@ -101,7 +102,7 @@ export interface KeyRow {
   readonly cap: Nano | undefined;
   readonly spent: Nano;
   readonly held: Nano;
-  /** Ids of the models that it may use; undefined: all. */
+  /** Ids of the models that the key may use; undefined: all. */
   readonly models: readonly string[] | undefined;
   readonly createdAt: string;
   readonly expiresAt: string | undefined;
@@ -114,28 +115,29 @@ export interface Audit {
   readonly transactions: number;
   readonly entries: number;
   readonly openHolds: number;
-  /** Each a sentence that names the account, the transaction or the request. */
+  /** One sentence for each fault; it names the account, the transaction or the request. */
   readonly faults: readonly string[];
 }
 
 /**
- * Every move of money. What a method promises is on the disk when it resolves. `reserve`, `settle` and `release` of many
- * requests share commits. Nothing is settled or released twice: the second time changes nothing and says what was.
+ * The ledger: every movement of money. A change is durable when its method resolves. `reserve`, `settle` and `release` of
+ * concurrent requests share commits. A request is settled or released once: a second call changes nothing and returns the
+ * first result.
  */
 export interface Ledger {
   reserve(reservation: Reservation): Promise<Reserved>;
-  /** Once; with what the first time came to when it is repeated. */
+  /** Charges a request and ends its hold. A repeated call returns the first result. */
   settle(requestId: string, settlement: Settlement): Promise<Settled>;
-  /** Nothing was used: the hold goes back whole; the request is recorded with cost zero. What is settled stays so. */
+  /** Returns the whole hold and records the request with cost zero. A settled request stays settled. */
   release(requestId: string, settlement: Omit<Settlement, 'cost' | 'usage'>): Promise<Settled>;
-  /** What was refused before any money was held, for the record; nobody waits for it. */
+  /** Records a request that was refused before a hold was placed. Runs in the background. */
   note(refused: Reservation, settlement: Omit<Settlement, 'cost' | 'usage'>): void;
-  /** Looks for an idempotency key before a request is judged otherwise. */
+  /** Looks up an idempotency key, before any other check of the request. */
   claimed(accountId: string, key: string, bodyHash: string): Promise<Claimed | undefined>;
   balance(accountId: string): Promise<Balance>;
 
   createAccount(name: string, options: { credit?: Nano; included?: Nano }): Promise<AccountRow>;
-  /** May be negative to correct a mistake, but not below what is there. */
+  /** Adds credits. A negative amount corrects a mistake; it cannot exceed the free balance. */
   credit(account: string, amount: Nano, note?: string): Promise<AccountRow>;
   accounts(): Promise<AccountRow[]>;
   createKey(options: {
@@ -144,18 +146,18 @@ export interface Ledger {
     cap?: Nano;
     expiresAt?: string;
     models?: readonly string[];
-  }): Promise<{ row: KeyRow /** Once; only its hash is kept. */; secret: string }>;
+  }): Promise<{ row: KeyRow /** Returned only here: the database holds its hash. */; secret: string }>;
   revokeKey(id: string): Promise<KeyRow>;
   keys(account?: string): Promise<KeyRow[]>;
-  /** The key of a secret's SHA-256 (hex), also a revoked or expired one. */
+  /** Finds a key by the SHA-256 of its secret (hex). Revoked and expired keys are found too. */
   findKey(hash: string): Promise<KeyRow | undefined>;
 
   audit(): Promise<Audit>;
   /**
-   * Settles what gateways left behind that died in the middle: by estimate where it was dispatched. A gateway says that it
-   * lives every few seconds; it also does this itself every minute.
+   * Settles orphaned holds: those of gateways that died. They are charged by estimate. Each gateway writes a heartbeat
+   * every few seconds, and runs this itself every minute.
    */
   recover(): Promise<{ readonly settled: number }>;
-  /** When all that was asked for is on the disk. */
+  /** Resolves when every pending operation is durable. */
   close(): Promise<void>;
 }

@@ -6,7 +6,7 @@ import { noCost, type Receipt, receiptHeaders } from './receipt.ts';
 
 const json = 'application/json; charset=utf-8';
 
-/** Everywhere: what an answer is told by its type alone. */
+/** Sent with every answer: browsers must not guess another media type. */
 const safe = { 'x-content-type-options': 'nosniff' };
 
 export const jsonAnswer = (
@@ -20,7 +20,7 @@ export const jsonAnswer = (
 export const streamHeaders = (receipt: Receipt): Record<string, string> => ({
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache',
-  // Proxies would hold back what belongs on the screen now.
+  // Tells nginx and similar proxies not to buffer the stream.
   'x-accel-buffering': 'no',
   ...safe,
   ...receiptHeaders(receipt),
@@ -32,15 +32,15 @@ export const streamAnswer = (receipt: Receipt, body: LiveFrames): Answer =>
 type ErrorBody = ClientWire['errorBody'];
 export const plainErrorBody: ErrorBody = (error) => ({ error: errorObject(error) });
 
-/** How the wire of a path writes what no route of it answers. @param path below the base path */
+/** Returns the error format of a path's wire, for errors that no route handles. @param path below the base path */
 export const errorBodyAt = (path: string): ErrorBody =>
   /^\/v1\/messages(?:\/|$)/.test(path) ? errorBodyOf : plainErrorBody;
 
 export function errorAnswer(receipt: Receipt, error: WireError, errorBody: ErrorBody): Answer<string> {
-  // A stream that did not begin: its answer has a cost like any other.
+  // A stream that failed before its first frame: its error answer states a cost, as every buffered answer does.
   receipt.cost ??= noCost;
   return jsonAnswer(receipt, error.status, JSON.stringify(errorBody(error, receipt.requestId)), {
-    // OpenAI's and Anthropic's clients would ask again, and be billed again.
+    // Without it, OpenAI's and Anthropic's clients would retry, and the caller would be billed twice.
     ...(receipt.cost.total > 0n ? { 'x-should-retry': 'false' } : {}),
     ...error.headers,
   });

@@ -13,13 +13,13 @@ import { gatewayRoutes } from './routes.ts';
 import { endingOf, endingOfStatus, leftEarly, tell } from './told.ts';
 import { ownFault } from './work.ts';
 
-/** The gateway as a Hono app of its own; `basePath` where it is mounted in a host. */
+/** Creates the gateway's Hono app. @param basePath path prefix when the app is mounted in a host */
 export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<NodeBindings> {
   const app = new Hono<NodeBindings>();
   mount(app, {
     routes: gatewayRoutes(parts, basePath),
     basePath,
-    // Ids of models have slashes.
+    // Model ids contain slashes.
     segment: '{.+}',
     hints: hintsOf(basePath),
     refuse,
@@ -40,14 +40,14 @@ export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<NodeB
           told?.end(gone.aborted ? leftEarly(got.status) : endingOfStatus(got.status));
         return deliver(got, way);
       } catch (error) {
-        // The status is for nobody: the connection is gone.
+        // Nobody receives this status: the connection is closed.
         if (error instanceof ClientGone) {
           told?.end(leftEarly(499));
           return new Response(null, { status: 499 });
         }
         const shown = asWireError(parts, asked, error);
         told?.end(endingOf(shown));
-        // The same bytes on every wire, and nothing of what was known by then: that would tell failures apart.
+        // Every 401 has the same bytes on every wire and an empty receipt, so that callers cannot tell its causes apart.
         if (shown.status === 401)
           return deliver(errorAnswer({ ...newReceipt(), requestId }, shown, plainErrorBody), way);
         return deliver(errorAnswer(receipt, shown, errorBody), way);
@@ -57,14 +57,14 @@ export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<NodeB
   return app;
 }
 
-/** The 404 of a path without a route: mostly a client's base URL has `/v1` twice, or not at all. */
+/** Hints for the 404 of an unknown path. The usual cause is a base URL with `/v1` twice, or without it. */
 export const hintsOf = (basePath: string) => ({
   meant: (path: string) =>
     `did you mean ${path}? The base URL of OpenAI's clients ends with ${basePath}/v1, that of Anthropic's does not.`,
   otherwise: `the routes begin with ${basePath}/v1, as ${basePath}/v1/chat/completions.`,
 });
 
-/** Who has not sent all of a request when the gateway stops is not waited for. */
+/** Closes the connection of a request whose body is still incomplete when the gateway stops. */
 function cutUnsent({ incoming }: Asked): void {
   if (incoming?.complete === false) incoming.destroy();
 }
@@ -80,7 +80,7 @@ function refuse({ status, code, message, headers }: HttpError, path: string): Re
 
 function asWireError({ onFault }: GatewayParts, { receipt }: Asked, error: unknown): WireError {
   if (error instanceof WireError) {
-    // Of ours to mend, although the caller can be told what it is: a master key that is not configured.
+    // The caller is told the cause (a master key is not configured), but only the operator can fix it.
     if (error.code === 'credential_unreadable') onFault(receipt.requestId, error.cause);
     return error;
   }

@@ -5,10 +5,10 @@ import type { Told } from './told.ts';
 /** A request to the gateway. */
 export interface Asked extends Exchange {
   readonly receipt: Receipt;
-  /** By `performance.now()`. */
+  /** Time of `performance.now()`, in ms. */
   readonly arrivedAt: number;
   /** Path below the base, as `/v1/chat/completions`. */
   readonly route: string;
-  /** For who watches; undefined on routes that cost nothing. */
+  /** The request's span; undefined on routes that are free of charge. */
   readonly told: Told | undefined;
 }

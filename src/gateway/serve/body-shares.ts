@@ -1,19 +1,19 @@
 import { WireError } from '../../wires/core/error.ts';
 
-/** Of bodies as large as they may be: what one key may have on the way at a time. */
+/** The memory of one key's unfinished bodies, as a multiple of the largest allowed body. */
 const mostBodies = 4;
 
-/** Bodies are in memory before anybody knows whether their sender can pay: so that no key fills it, each has its share. */
+/** Bounds the memory that the bodies of one key take: bodies are buffered before the caller's balance is checked. */
 export class BodyShares {
   readonly #most: number;
   readonly #bytes = new Map<string, number>();
 
-  /** @param largest that a body may be, in bytes */
+  /** @param maxBodyBytes size of the largest allowed body */
   constructor(largest: number) {
     this.#most = mostBodies * largest;
   }
 
-  /** For the time of reading one body. */
+  /** Starts to count one body. Call `close` of the result when the body is read. */
   open(key: string): BodyShare {
     let own = 0;
     const change = (bytes: number) => {
@@ -33,7 +33,7 @@ export class BodyShares {
 }
 
 export interface BodyShare {
-  /** So many bytes came. @throws WireError 429 */
+  /** Counts bytes of the body that arrived. @throws WireError 429 when the key is over its limit */
   readonly take: (bytes: number) => void;
   readonly close: () => void;
 }
@@ -42,6 +42,6 @@ const tooMany = (): WireError =>
   new WireError(
     429,
     'rate_limit_error',
-    'Too many large bodies of this API key are on the way at a time; send them one after the other.',
+    'This API key is sending too many large bodies at the same time; send them one after another.',
     { code: 'rate_limit_exceeded', headers: { 'retry-after': '1' } },
   );

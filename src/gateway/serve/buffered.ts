@@ -6,15 +6,15 @@ import type { UpstreamReply } from '../upstream/types.ts';
 import { estimatedOf, noCost } from './receipt.ts';
 import { served, serves, type Work } from './work.ts';
 
-/** A provider's whole body, in the caller's words. */
+/** A provider's whole answer, translated to the caller's wire. */
 export interface Whole {
   readonly text: string;
   readonly usage: Usage;
 }
 
 /**
- * Asks for an answer in one piece and settles it; also when the caller left meanwhile.
- * @param read rejects with `UpstreamFailure` where the body is none
+ * Requests a buffered answer and settles its hold, also when the caller disconnects before the answer is ready.
+ * @param read rejects with `UpstreamFailure` when the body cannot be read
  */
 export async function buffered(
   work: Work,
@@ -41,7 +41,8 @@ export async function buffered(
     try {
       charged = await purchase.settle(candidate, place, whole.usage, { status: 200, outcome, ...kept });
     } catch (error) {
-      // The caller gets no answer, so it owes nothing for it; but it may have been written all the same.
+      // The caller gets no answer and owes nothing. The settlement may still have been committed; `release` then
+      // returns the charged amount.
       receipt.cost = noCost;
       charged = await purchase.release(candidate, place, { status: 503, outcome: 'failed' });
       if (charged === 0n) throw error;

@@ -64,7 +64,7 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
     left,
     over,
   };
-  // Where the caller speaks a wire of our own host, it hears all that the resident model says.
+  // On the host's own wires the caller also gets the members that only the resident model has.
   const localAbout = ({ resident }: BackendAnswer, candidate: Candidate): AnswerAbout =>
     isOwnWire(wire) ? { ...about(candidate), resident } : about(candidate);
   if (stream)
@@ -86,7 +86,7 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
   });
 }
 
-/** The resident model is asked on the wire on which the caller asks. */
+/** Whether the resident model answers this wire itself, without a translation. */
 const isOwnWire = ({ name }: ClientWire): boolean => name === 'chat' || name === 'completions';
 
 async function wholeOf(
@@ -108,11 +108,11 @@ async function wholeOf(
   return { text: () => write(events, local), events };
 }
 
-/** @throws WireError 400 where the model cannot do what is asked for */
+/** @throws WireError 400 when the model lacks something that the request needs */
 function checkModel(wire: ClientWire, { model }: Candidate, facts: RequestFacts): void {
   if (wire.name === 'messages' && model.provider.wire !== 'anthropic-messages')
     throw invalidRequest(
-      `${model.id} is not of the family that the messages wire serves; use POST /v1/chat/completions or /v1/responses.`,
+      `${model.id} does not belong to the model family of the messages wire; use POST /v1/chat/completions or /v1/responses.`,
       { code: 'wrong_model_family', param: 'model' },
     );
   const needed = wire.name === 'completions' ? 'completions' : 'chat';
@@ -126,12 +126,15 @@ function checkModel(wire: ClientWire, { model }: Candidate, facts: RequestFacts)
     );
   if (facts.maxTokens !== undefined && facts.maxTokens > model.maxOutputTokens)
     throw invalidRequest(
-      `${facts.maxTokens} tokens of output are more than ${model.id} gives, which is at most ${model.maxOutputTokens}.`,
+      `The limit of ${facts.maxTokens} output tokens is above the maximum of ${model.id}, which is ${model.maxOutputTokens}.`,
       { param: wire.name === 'responses' ? 'max_output_tokens' : 'max_tokens' },
     );
 }
 
-/** Members that fill a window, a list of prompts one for each; none where the provider may shorten the conversation. */
+/**
+ * The request members that must fit the context window, each with its prompts: every prompt has a window of its own.
+ * Empty when the provider may shorten the conversation.
+ */
 function promptsOf({ name }: ClientWire, body: JsonObjectBody['value']): Record<string, readonly unknown[]> {
   const { messages, prompt, input } = body;
   switch (name) {
@@ -148,7 +151,7 @@ function promptsOf({ name }: ClientWire, body: JsonObjectBody['value']): Record<
   }
 }
 
-/** What applies where the caller set no limit. */
+/** Output limits that apply when the caller sets none, in tokens. */
 const defaultTokens: Readonly<Record<ClientWire['name'], number>> = {
   chat: 4096,
   messages: 4096,
@@ -156,6 +159,6 @@ const defaultTokens: Readonly<Record<ClientWire['name'], number>> = {
   completions: 16,
 };
 
-/** A limit that the caller did not set is no reason to refuse a prompt: it leaves room for that. */
+/** Output limit of a request, in tokens. A default limit is reduced to leave room for the prompt. */
 const outputLimit = ({ name }: ClientWire, facts: RequestFacts, { model }: Candidate): number =>
   Math.min(facts.maxTokens ?? Math.min(defaultTokens[name], roomFor(model, facts)), model.maxOutputTokens);

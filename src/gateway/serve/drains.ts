@@ -1,18 +1,18 @@
 /**
- * Answers that are read to their end for callers that left: each keeps a connection to a provider and a hold, and none of
- * them counts against its key's concurrency. A key has at most as many as it may have requests under way; beyond that the
- * oldest is given up, and settled by what was seen of it.
+ * Upstream answers that are read to the end, for their usage, after the caller disconnected. Each keeps a provider
+ * connection and a hold, and does not count against its key's concurrency. A key has at most as many of them as concurrent
+ * requests. Beyond that the oldest is aborted and settled by an estimate of what was read.
  */
 export class Drains {
   readonly #most: number;
   readonly #ofKeys = new Map<string, Set<() => void>>();
 
-  /** @param most of a key */
+  /** @param maxPerKey answers of one key that are read at the same time */
   constructor(most: number) {
     this.#most = most;
   }
 
-  /** @returns ends it; called once or more */
+  /** @returns removes the answer; may be called more than once */
   add(keyId: string, giveUp: () => void): () => void {
     const drains = this.#ofKeys.get(keyId) ?? new Set();
     this.#ofKeys.set(keyId, drains);

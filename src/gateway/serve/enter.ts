@@ -13,7 +13,7 @@ import { endpointOf, KeyInvalid, type Order, Purchase } from './purchase.ts';
 import { type JsonObjectBody, readJsonObject } from './request-body.ts';
 import { ClientGone } from '../../http/error.ts';
 
-/** A request that is known, and may be served. */
+/** An authenticated and validated request with the candidates that can serve it. */
 export interface Entered<Facts extends RequestFacts> extends JsonObjectBody {
   readonly caller: Caller;
   readonly facts: Facts;
@@ -25,27 +25,31 @@ export interface Reading<Facts extends RequestFacts> {
   readonly wire: string;
   /** @throws WireError 400 */
   readonly facts: (body: JsonObjectBody) => Facts;
-  /** Whether the model can do it. @throws WireError 400 */
+  /** Checks that a candidate can serve the request. @throws WireError 400 */
   readonly check: (candidate: Candidate, facts: Facts, body: JsonObjectBody) => void;
   readonly maxTokensOf: (candidate: Candidate, facts: Facts) => number;
 }
 
-/** A request whose money is held. */
+/** A request whose cost is held in the ledger. */
 export interface Opened<Facts extends RequestFacts> {
   readonly entered: Entered<Facts>;
   readonly purchase: Purchase;
   readonly maxTokensOf: (candidate: Candidate) => number;
-  /** Aborted when the answer is no longer worth reading: the gateway stops, or the caller has been gone for long enough. */
+  /** Aborts the upstream request: the gateway stops, or the caller disconnected longer ago than `drainSecs`. */
   readonly givenUp: AbortSignal;
-  /** The caller no longer takes its answer: its place is free, and what is read on is read for the settlement. Called once or more. */
+  /**
+   * Reports that the caller disconnected: frees its place in the concurrency limit; the rest of the answer is read for its
+   * usage. May be called more than once.
+   */
   readonly left: () => void;
-  /** Its answer is out and its money settled; called once or more. */
+  /** Reports that the answer is sent and its hold settled. May be called more than once. */
   readonly over: () => void;
 }
 
 /**
- * All that comes before a provider is asked: who, what, whether, and the money. @returns an answer where the request has
- * one already @throws WireError
+ * Does everything that comes before the upstream request: authentication, parsing, model resolution, limits and the hold.
+ * @returns an answer when the idempotency key already has one
+ * @throws WireError
  */
 export async function open<Facts extends RequestFacts>(
   parts: GatewayParts,
@@ -62,13 +66,16 @@ export async function open<Facts extends RequestFacts>(
   }
 }
 
-/** The ledger checks the key when money is held. What ends before tells a key that was revoked meanwhile nothing else. */
+/**
+ * Confirms the key of a request that was refused before the ledger checked it: a revoked key must get a 401 and no other
+ * error.
+ */
 async function confirmAfter(
   { status }: WireError,
   { authenticator }: GatewayParts,
   asked: Asked,
 ): Promise<void> {
-  // Who sends too much is refused without the database.
+  // A rate-limited request causes no database query.
   if (status === 401 || status === 429) return;
   try {
     await authenticator.confirm(asked.header);
@@ -107,14 +114,14 @@ async function begin<Facts extends RequestFacts>(
   let endDrain: (() => void) | undefined;
   const left = () => {
     if (!isOpen || endDrain) return;
-    const gone = () => givenUp.abort(new ClientGone('for longer than anybody reads on'));
+    const gone = () => givenUp.abort(new ClientGone('for longer than drain_secs'));
     const timer = setTimeout(gone, parts.limits.drainSecs * 1000);
     const leave = parts.drains.add(caller.key.id, gone);
     endDrain = () => {
       clearTimeout(timer);
       leave();
     };
-    // Its hold stays until the answer is settled; its place is free.
+    // The hold stays until the answer is settled; the place in the concurrency limit is freed now.
     permit.leave();
   };
   if (asked.gone.aborted) left();
@@ -143,7 +150,7 @@ async function enter<Facts extends RequestFacts>(
     told.facts.accountId = caller.accountId;
   }
   const body = await readJsonObject(asked, parts.limits.maxBodyBytes, parts.bodies.open(caller.key.id));
-  // Shown also where the rest of the body is refused.
+  // Recorded first, so that the receipt names the model even when the rest of the body is invalid.
   const { model } = body.value;
   if (typeof model === 'string') {
     receipt.requestedModel = receipt.effectiveModel = model;
@@ -170,7 +177,7 @@ async function enter<Facts extends RequestFacts>(
   receipt.endpoint = endpointOf(first);
   receipt.pricingIdentity = first.model.price.identity;
   reading.check(first, facts, body);
-  // A fallback that cannot do what is asked for is none.
+  // Fallbacks that cannot serve the request are left out.
   const fit = others.filter((candidate) => {
     try {
       reading.check(candidate, facts, body);

@@ -23,7 +23,7 @@ export function idempotencyKey(
   return { key: header, bodyHash: createHash('sha256').update(`${route}\n`).update(body).digest('hex') };
 }
 
-/** What the first request with the key came to. @throws WireError 409 */
+/** Returns the stored answer of the first request with the key. @throws WireError 409 when there is none to return */
 export function replay(found: Claimed): Answer {
   switch (found.state) {
     case 'done': {
@@ -34,21 +34,21 @@ export function replay(found: Claimed): Answer {
       throw new WireError(
         409,
         'invalid_request_error',
-        'The first request with this idempotency-key is not over yet; ask again for its answer in a moment.',
+        'The first request with this idempotency-key is still running; retry in a moment to get its answer.',
         { code: 'request_in_progress', headers: { 'retry-after': '1' } },
       );
     case 'gone':
       throw new WireError(
         409,
         'invalid_request_error',
-        `The request with this idempotency-key is over and paid for (${found.requestId}), but its answer was not kept; use a new key to ask again.`,
+        `The request with this idempotency-key is finished and charged (${found.requestId}), but its answer was not stored; use a new key to send it again.`,
         { code: 'idempotency_answer_lost', headers: { 'x-should-retry': 'false' } },
       );
     case 'conflict':
       throw new WireError(
         409,
         'invalid_request_error',
-        'This idempotency-key came before with another body; use a new key for a new request.',
+        'This idempotency-key was used before with a different body; use a new key for a new request.',
         { code: 'idempotency_conflict', headers: { 'x-should-retry': 'false' } },
       );
   }

@@ -1,22 +1,22 @@
 import { WireError } from '../../wires/core/error.ts';
 
-/** A request that is not over yet: it is coming in, its answer is on the way, or its money is not settled. */
+/** An unfinished request: its body is being received, its answer is being sent, or its hold is not settled. */
 interface Open {
   readonly over: Promise<unknown>;
   readonly stop: () => void;
 }
 
-/** What a gateway has to finish before it ends. */
+/** The requests that a gateway finishes before it stops. */
 export class InFlight {
   readonly #open = new Set<Open>();
   #stopping = false;
 
-  /** Whether nothing may begin any more. */
+  /** Whether new requests are refused. */
   get stopping(): boolean {
     return this.#stopping;
   }
 
-  /** @param stop ends it */
+  /** @param stop aborts the request */
   add(over: Promise<unknown>, stop: () => void): void {
     const one = { over, stop };
     this.#open.add(one);
@@ -25,7 +25,7 @@ export class InFlight {
     if (this.#stopping) stop();
   }
 
-  /** Lets what is open finish for `graceMs`, then ends it; resolves when all of it is settled. */
+  /** Gives unfinished requests `graceMs` to finish, then aborts them. Resolves when all are settled. */
   async drain(graceMs: number): Promise<void> {
     const timer = setTimeout(() => {
       this.#stopping = true;
@@ -33,13 +33,13 @@ export class InFlight {
     }, graceMs);
     while (this.#open.size > 0) await Promise.allSettled([...this.#open].map(({ over }) => over));
     clearTimeout(timer);
-    // In the same breath as the last look: what came now would find its ledger closed in the middle.
+    // Without an `await` since the last check: a request that began in between would find the ledger closed.
     this.#stopping = true;
   }
 }
 
 export const stopping = (): WireError =>
-  new WireError(503, 'server_error', 'The gateway is stopping; ask again.', {
+  new WireError(503, 'server_error', 'The gateway is stopping; retry in a moment.', {
     code: 'gateway_stopping',
     headers: { 'retry-after': '1' },
   });

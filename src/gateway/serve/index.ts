@@ -5,10 +5,10 @@ import { openTelemetry } from '../../telemetry/open.ts';
 import { unwatched, Watch } from '../../watch/index.ts';
 import { listen } from './listen.ts';
 
-/** What cutting connections may take after all is settled, in ms. */
+/** Time to close the remaining connections after all requests are settled, in ms. */
 const cutMs = 500;
 
-/** The gateway as a service of its own. Resolves when the port is taken and the database is there. */
+/** Runs the gateway as a service of its own. Resolves when the port is bound and the database is open. */
 export async function serveGateway(options: ServeOptions): Promise<RunningGateway> {
   const { config, database, host, port, env, version, onNotice } = options;
   const onFault = (where: string, error: unknown) =>
@@ -17,7 +17,7 @@ export async function serveGateway(options: ServeOptions): Promise<RunningGatewa
     env,
     version,
     instanceId: randomUUID(),
-    // There is no recorder here whose rules would let it out.
+    // Only a recorder's policy can allow content in telemetry, and the gateway has no recorder.
     contentAllowed: () => false,
     redact: () => '',
     onNotice,

@@ -6,10 +6,10 @@ import { newReceipt } from './receipt.ts';
 
 type Limits = Pick<ListenerOptions, 'headersMs' | 'requestMs' | 'keepAliveMs'>;
 
-/** How long callers may take: who sends a byte a minute holds a connection for this long and no longer. */
+/** Time limits for receiving a request: a caller that sends a byte a minute does not keep its connection. */
 const limits: Limits = { headersMs: 15_000, requestMs: 120_000 };
 
-/** Takes the port (0: a free one). Rejects with Node's error where it cannot be had. */
+/** Binds the port (0: a free one). Rejects with Node's error when it is not available. */
 export const listen = (app: App, { host, port, ...given }: Address & Limits): Promise<Listening> =>
   listenOn({ host, port }, app, {
     ...limits,

@@ -1,6 +1,6 @@
 import { invalidRequest } from '../../wires/core/error.ts';
 
-/** Members that decide what a request costs, or where it goes. */
+/** Members that determine the cost of a request or its route. */
 const decisive = new Set([
   'model',
   'models',
@@ -21,18 +21,19 @@ const decisive = new Set([
   'dimensions',
 ]);
 
-/** As parsers fold names that do not mind capitals: `ſ` is an s to them, and the Kelvin sign a k. */
+/** Folds a name as case-insensitive parsers do: `ſ` becomes s, and the Kelvin sign becomes k. */
 const folded = (name: string): string => name.toUpperCase().toLowerCase();
 
 /**
- * Some providers take `MAX_TOKENS` for `max_tokens`, so that they would do what was not reckoned with here.
+ * Rejects members whose names differ from a cost-relevant member only in case. Some providers read `MAX_TOKENS` as
+ * `max_tokens`, so the cost would not be what the gateway calculated.
  * @throws WireError 400
  */
 export function refuseLookalikes(body: Readonly<Record<string, unknown>>): void {
   for (const name of Object.keys(body)) {
     const meant = folded(name);
     if (name === meant || !decisive.has(meant)) continue;
-    throw invalidRequest(`'${name}' is not a member of a request; write '${meant}'.`, {
+    throw invalidRequest(`Unknown member '${name}'; write '${meant}'.`, {
       param: name,
       code: 'unknown_member',
     });

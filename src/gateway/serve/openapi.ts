@@ -5,17 +5,17 @@ import type { Endpoint } from '../../http/router.ts';
 import { openaiError } from '../../wires/core/error-schema.ts';
 import type { Priced } from './told.ts';
 
-/** A route, as the document tells of it. */
+/** A gateway route, as the OpenAPI document describes it. */
 export interface GatewayOperation extends Omit<DocumentedRoute, 'answers'> {
-  /** Anybody may ask. */
+  /** The route needs no API key. */
   readonly isOpen?: true;
-  /** The body of the answer. */
+  /** Response body. */
   readonly answerBody: z.ZodType;
-  /** Of the answer. Default: JSON. */
+  /** Media type of the response. Default: JSON. */
   readonly mediaType?: 'text/html';
-  /** Why it is refused, beside what all such routes may be refused for. */
+  /** Errors of this route, in addition to those of all routes of its kind. */
   readonly refusals?: Operation['refusals'];
-  /** It costs money, and is told to who watches. */
+  /** Set on routes that cost money: how their spans are labeled. */
   readonly priced?: Priced;
 }
 
@@ -26,14 +26,14 @@ const securitySchemes = {
 };
 
 const headers = {
-  'x-svc-request-id': 'The id of the request; request-id and x-request-id say the same.',
-  'x-svc-requested-model': 'As it was asked for.',
-  'x-svc-effective-model': 'What answered and was billed.',
-  'x-svc-endpoint': "credits, or byok:PROVIDER where the caller's own credential served.",
+  'x-svc-request-id': 'The request id; request-id and x-request-id have the same value.',
+  'x-svc-requested-model': 'The requested model id.',
+  'x-svc-effective-model': 'The model that answered and was billed.',
+  'x-svc-endpoint': "credits, or byok:PROVIDER when the caller's own credential was used.",
   'x-svc-receipt-reason': 'as_requested, routed or provider_failover.',
-  'x-svc-cost-nanousd': z.int().min(0).describe('What it cost, in nanodollars; absent on a stream.'),
+  'x-svc-cost-nanousd': z.int().min(0).describe('Settled cost in nanodollars; absent on a stream.'),
   'x-svc-cost-components-nanousd': 'fresh=,cache_write=,cache_read=,output=, which add up to the cost.',
-  'x-svc-pricing-identity': 'sha256: of the rate card.',
+  'x-svc-pricing-identity': 'Hash of the rate card, as sha256:HEX.',
 };
 
 const pricedRefusals: Operation['refusals'] = {
@@ -44,7 +44,7 @@ const pricedRefusals: Operation['refusals'] = {
   422: 'upstream_error: the provider reports that the prompt is too long.',
   429: 'rate_limit_exceeded, with Retry-After: 1.',
   502: 'upstream_failed or provider_quota_exhausted: nothing is charged.',
-  503: 'upstream_unavailable, with Retry-After: most requests to the model fail at present; or the database is away. Nothing is charged.',
+  503: 'upstream_unavailable, with Retry-After: most requests to the model currently fail; or the database is unavailable. Nothing is charged.',
   504: 'upstream_timeout: nothing is charged.',
 };
 
@@ -52,17 +52,20 @@ const pricedHeaders = {
   'x-svc-max-cost-nanousd': z
     .int()
     .min(0)
-    .describe('A ceiling: 402 before the model runs where it could cost more.'),
-  'x-svc-fallback-models': 'At most three ids, separated by commas, that may stand in.',
-  'idempotency-key': z.string().max(255).describe('The same key and body get the first answer again.'),
+    .describe('Cost ceiling in nanodollars: a request that could cost more gets 402 before the model runs.'),
+  'x-svc-fallback-models': 'Up to three fallback model ids, separated by commas.',
+  'idempotency-key': z
+    .string()
+    .max(255)
+    .describe('A retry with the same key and body gets the first answer.'),
 };
 
 const eventStream = z.string().meta({ id: 'EventStream' });
 
-/** @throws Error where a route is not described */
+/** @throws Error when a route has no description */
 export function openapiDocument(routes: readonly (Endpoint & Partial<GatewayOperation>)[], basePath: string) {
   const head = {
-    info: { title: 'lathe gateway', version: '1', description: 'One key before many providers.' },
+    info: { title: 'lathe gateway', version: '1', description: 'One API key for many providers.' },
     securitySchemes,
     headers,
   };

@@ -8,7 +8,7 @@ import type { BodyShares } from './body-shares.ts';
 import type { Drains } from './drains.ts';
 import type { InFlight } from './in-flight.ts';
 
-/** What requests are served with. */
+/** The services that request handlers use. */
 export interface GatewayParts {
   readonly catalog: Catalog;
   readonly ledger: Ledger;
@@ -21,12 +21,12 @@ export interface GatewayParts {
   readonly bodies: BodyShares;
   readonly inFlight: InFlight;
   readonly drains: Drains;
-  /** Hears of requests that cost money. */
+  /** Receives a span for each request that costs money. */
   readonly watch: Watch;
-  /** How long a caller may take nothing of a stream that has more for it, in ms. */
+  /** How long a caller may leave a stream unread while more is ready, in ms. */
   readonly readerMs: number;
-  /** Rejects while requests cannot be served. */
+  /** Readiness check: rejects while requests cannot be served. */
   readonly ready: () => Promise<void>;
-  /** Hears of faults of ours, with the request's id. */
+  /** Called for internal errors, with the request id. */
   readonly onFault: (requestId: string, error: unknown) => void;
 }

@@ -11,28 +11,28 @@ import type { Asked } from './asked.ts';
 import { type IdempotencyKey, replay } from './idempotency.ts';
 import { chargedOf, noCost } from './receipt.ts';
 
-/** What there is to be bought. */
+/** What a hold is placed for. */
 export interface Order {
   readonly caller: Caller;
   readonly facts: RequestFacts;
   readonly wire: string;
-  /** What may serve it, best first. */
+  /** The models that may serve the request, in order of preference. */
   readonly candidates: readonly Candidate[];
-  /** The most tokens of one answer of a candidate. */
+  /** Output limit of one answer of a candidate, in tokens. */
   readonly maxTokensOf: (candidate: Candidate) => number;
   readonly idempotency: IdempotencyKey | undefined;
 }
 
-/** How a request ended, for its record. */
+/** How a request ended, for its row in the request log. */
 export type End = Pick<Settlement, 'status' | 'outcome'> & { readonly answer?: StoredAnswer };
 
 const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
 
-/** The most that a candidate can cost the caller. */
+/** The maximum cost of a candidate for the caller, in nanodollars. */
 const boundOf = (candidate: Candidate, { facts, maxTokensOf }: Order): bigint =>
   isByok(candidate) ? 0n : bound({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) });
 
-/** Whole nanodollars. @throws WireError 400 */
+/** Parses `x-svc-max-cost-nanousd`, in whole nanodollars. @throws WireError 400 */
 function ceilingOf(header: string | undefined): bigint | undefined {
   if (header === undefined) return undefined;
   if (!/^\d{1,18}$/.test(header.trim()))
@@ -43,7 +43,7 @@ function ceilingOf(header: string | undefined): bigint | undefined {
   return BigInt(header);
 }
 
-/** A request whose money is held: it is settled or released, once. */
+/** The hold of one request. It is settled or released once. */
 export class Purchase {
   readonly candidates: readonly Candidate[];
   readonly #ledger: Ledger;
@@ -51,7 +51,7 @@ export class Purchase {
   readonly #order: Order;
   readonly #held: bigint;
   #firstByteMs: number | undefined;
-  /** The last that was reckoned: what a caller is told is settled next. */
+  /** The last computed cost: the cost in the receipt is computed first and settled right after. */
   #reckoned: { readonly candidate: Candidate; readonly usage: Usage; readonly cost: Cost } | undefined;
 
   private constructor(
@@ -75,14 +75,15 @@ export class Purchase {
     return this.#order.caller.key.id;
   }
 
-  /** Whether its answer is kept, to be given again. */
+  /** Whether the answer is stored for its idempotency key. */
   get keeps(): boolean {
     return this.#order.idempotency !== undefined;
   }
 
   /**
-   * Holds the most that the request can cost. A fallback that is dearer than the ceiling or the balance allows is left
-   * out. @returns an answer where the request's idempotency key has one already @throws WireError 402, each of three
+   * Holds the maximum cost of the request. Fallbacks that cost more than the ceiling or the balance allows are left out.
+   * @returns an answer when the request's idempotency key already has one
+   * @throws WireError 402 of three kinds: balance, key cap, ceiling
    */
   static async open(ledger: Ledger, asked: Asked, order: Order): Promise<Purchase | Answer> {
     const { facts, caller } = order;
@@ -90,7 +91,7 @@ export class Purchase {
     const mostOf = (candidate: Candidate) => bounds.get(candidate) ?? 0n;
     const ceiling = ceilingOf(asked.header('x-svc-max-cost-nanousd'));
     const [first] = order.candidates;
-    if (!first) throw new Error('nothing to buy');
+    if (!first) throw new Error('a hold needs at least one candidate');
     const fits = order.candidates.filter((one) => ceiling === undefined || mostOf(one) <= ceiling);
     const reservation = (candidates: readonly Candidate[]): Reservation => {
       const [chosen = first] = candidates;
@@ -165,25 +166,25 @@ export class Purchase {
     }
   }
 
-  /** The first byte of the answer came. */
+  /** Records the time of the answer's first byte. */
   began(): void {
     this.#firstByteMs ??= performance.now() - this.#asked.arrivedAt;
   }
 
-  /** What the caller pays: never more than was held; the house pays what is above. */
+  /** What the caller pays: never more than the held amount. The operator pays the rest. */
   costOf(candidate: Candidate, usage: Usage): Cost {
     const cost = this.#fullCost(candidate, usage);
     return chargedOf(cost, cost.total < this.#held ? cost.total : this.#held);
   }
 
-  /** @returns what the caller paid */
+  /** Charges the usage. @returns what the caller paid, in nanodollars */
   async settle(candidate: Candidate, place: number, usage: Usage, end: End): Promise<bigint> {
     const settlement = this.#settlement(candidate, place, end);
     const cost = this.#fullCost(candidate, usage);
     return this.#charged(await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage }));
   }
 
-  /** Nothing is paid. @returns what the caller paid all the same, where it was settled before */
+  /** Returns the whole hold. @returns what the caller paid: more than 0 only if the request was already settled */
   async release(candidate: Candidate, place: number, end: End): Promise<bigint> {
     const settlement = this.#settlement(candidate, place, end);
     return this.#charged(await this.#ledger.release(this.#requestId, settlement));
@@ -199,7 +200,7 @@ export class Purchase {
     if (isByok(candidate)) return noCost;
     const known = this.#reckoned;
     if (known?.candidate === candidate && known.usage === usage) return known.cost;
-    // However much a provider counts, the books can hold it.
+    // A provider may report any usage; the ledger stores amounts up to `maxMoney`.
     const cost = chargedOf(costOf(candidate.model.price, usage), mostMoney);
     this.#reckoned = { candidate, usage, cost };
     return cost;
@@ -224,7 +225,7 @@ export class Purchase {
   }
 }
 
-/** The key was revoked, or ran out, between the request's arrival and its reservation. */
+/** The key was revoked or expired between the request's arrival and its reservation. */
 export class KeyInvalid extends Error {}
 
 export const endpointOf = ({ credential }: Candidate): string =>

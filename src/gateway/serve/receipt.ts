@@ -1,18 +1,18 @@
 import type { Cost, ReceiptReason } from '../../wires/core/types.ts';
 import { newRequestId } from '../../http/request-id.ts';
 
-/** What every response says of the request that it answers; filled in as it becomes known. */
+/** The receipt in the headers of every response. Its members are filled in while the request is handled. */
 export interface Receipt {
   readonly requestId: string;
-  /** Empty: the request named none, or it could not be read. */
+  /** Empty when the request names no model or could not be parsed. */
   requestedModel: string;
-  /** Of what answered and was billed; until then, what would. */
+  /** The model that answered and was billed; before that, the preferred candidate. */
   effectiveModel: string;
   endpoint: string;
   reason: ReceiptReason;
-  /** Undefined on a stream, whose cost is not known when its head is sent. */
+  /** Undefined on a stream: the headers are sent before the cost is known. */
   cost: Cost | undefined;
-  /** Of the rate card. */
+  /** Identity of the rate card, as `sha256:HEX`. */
   pricingIdentity: string | undefined;
 }
 
@@ -52,17 +52,20 @@ export function receiptHeaders(receipt: Receipt): Record<string, string> {
   return headers;
 }
 
-/** What a header can carry of a name that a caller chose; 200 characters of it. */
+/** A caller-chosen name as a header value: percent-encoded if needed, at most 200 characters of the name. */
 const headerText = (text: string): string =>
   /^[\x21-\x7e]{0,200}$/.test(text) ? text : encodeURI(text.slice(0, 200).toWellFormed()).slice(0, 600);
 
-/** What was paid where others took this gateway for dead, and settled by estimate before it did: that is input. */
+/**
+ * The cost of a request that another gateway settled by estimate, because it considered this gateway dead. An estimate
+ * counts input only.
+ */
 export const estimatedOf = (charged: bigint): Cost => ({
   total: charged,
   components: { ...noCost.components, fresh: charged },
 });
 
-/** What the caller pays, where the house pays the rest: less output first, then less input. */
+/** Reduces a cost to what the caller pays; the operator pays the rest. Output is reduced first, then input. */
 export function chargedOf(cost: Cost, charged: bigint): Cost {
   let over = cost.total - charged;
   if (over <= 0n) return cost;

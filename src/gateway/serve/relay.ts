@@ -10,26 +10,26 @@ type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 
 export const unserved = (failure: Failure): UpstreamFailure => new UpstreamFailure(faultInAnswer(failure));
 
-/** Bytes of an answer's text that are kept for somebody who does: an answer need not end. */
+/** Size limit of recorded events, in bytes of text: an answer may be endless. */
 const mostKept = 4 * 1024 * 1024;
 
-/** What an answer's events say, kept up as they pass. */
+/** The state of an answer, updated with each of its events. */
 export class Tally {
   finished = false;
   finish: FinishReason | undefined;
-  /** What was said, where somebody keeps it. */
+  /** The answer's events, when a transcript is recorded; otherwise undefined. */
   kept: AnswerEvent[] | undefined;
   failure: Failure | undefined;
   #usage: Usage | undefined;
-  /** Of all that the model wrote. */
+  /** Bytes of text that the model wrote. */
   #bytes = 0;
 
-  /** The answer came to its end, and what it cost was said. */
+  /** Whether the answer ended without a failure and its usage is known. */
   get isWhole(): boolean {
     return this.finished && this.failure === undefined && this.usage !== undefined;
   }
 
-  /** As the provider said last. That an answer of many words took no tokens at all, it did not say. */
+  /** The last usage that the provider reported. A usage of zero for an answer with text counts as not reported. */
   get usage(): Usage | undefined {
     return this.#usage && (this.#bytes === 0 || countOf(this.#usage) > 0) ? this.#usage : undefined;
   }
@@ -59,7 +59,7 @@ export class Tally {
     }
   }
 
-  /** Where the provider did not say: what it said of the input, and what was seen of the answer. */
+  /** Estimates the usage of an unfinished answer: reported input tokens if known, and output at 4 bytes a token. */
   estimated({ textBytes }: RequestFacts): Usage {
     const seen = Math.ceil(this.#bytes / 4);
     const known = this.usage;
@@ -71,7 +71,7 @@ export class Tally {
 const countOf = ({ fresh, cacheWrite, cacheWrite1h, cacheRead, output }: Usage): number =>
   fresh + cacheWrite + cacheWrite1h + cacheRead + output;
 
-/** Frames of a provider, turned into those of the caller: those that came together go on together. */
+/** Translates a provider's frames to the caller's wire. Frames that arrive together are sent together. */
 export class Relay {
   readonly tally = new Tally();
   readonly stream: StreamTranslation;
@@ -79,7 +79,7 @@ export class Relay {
   readonly #frames: AsyncIterator<SseFrame>;
   readonly #redact: (text: string) => string;
 
-  /** @param redact of what the provider wrote, before it goes on */
+  /** @param redact removes secrets from the translated text before it is sent */
   constructor(frames: Frames, stream: StreamTranslation, redact: (text: string) => string = (text) => text) {
     this.#source = frames;
     this.#frames = frames[Symbol.asyncIterator]();
@@ -88,8 +88,8 @@ export class Relay {
   }
 
   /**
-   * What the next frames make; `done` after the last. A failure that the provider reports is in the tally.
-   * Rejects with `UpstreamFailure` where the connection breaks off before all was said: of a whole answer, nothing is lost.
+   * Translates the next frames; `done` is true with the last. A failure that the provider reports is in the tally.
+   * Rejects with `UpstreamFailure` when the connection breaks before the answer is complete.
    */
   async next(): Promise<{ readonly text: string; readonly done: boolean }> {
     let first: IteratorResult<SseFrame>;
@@ -107,7 +107,7 @@ export class Relay {
       text += this.#count(this.stream.push(frame));
       frame = this.tally.failure ? undefined : this.#source.ready?.();
     }
-    // The end that came with them goes on with them: one write less, and one turn less to wait for.
+    // When the end arrived with these frames, it is sent with them: this saves a write and a turn of the event loop.
     const isOver = !this.tally.failure && this.#source.ended?.() === true;
     if (isOver) text += this.#count(this.stream.finish());
     return { text: this.#redact(text), done: isOver || this.tally.failure !== undefined };
@@ -119,7 +119,7 @@ export class Relay {
   }
 }
 
-/** Events of the model of this process, in the caller's frames. */
+/** Writes the events of the resident model as frames of the caller's wire. */
 export class LocalRelay {
   readonly tally = new Tally();
   readonly stream: StreamWriter;
@@ -130,7 +130,7 @@ export class LocalRelay {
     this.stream = writer;
   }
 
-  /** As `Relay` does. */
+  /** See `Relay.next`. */
   async next(): Promise<{ readonly text: string; readonly done: boolean }> {
     let next: IteratorResult<readonly AnswerEvent[], void>;
     try {

@@ -3,7 +3,7 @@ import { isRecord, type Json } from '../../util/json.ts';
 import { invalidRequest, WireError } from '../../wires/core/error.ts';
 import type { BodyShare } from './body-shares.ts';
 
-/** How the gateway takes JSON. */
+/** The gateway's limits for JSON bodies. */
 const jsonRules: JsonRules = {
   maxDepth: 200,
   maxValues: 400_000,
@@ -17,7 +17,7 @@ export interface JsonObjectBody extends JsonBody {
   readonly value: Json;
 }
 
-/** A JSON object of at most `limitBytes`. @throws WireError 400, 413, 415, 429 @throws ClientGone */
+/** Reads a JSON object of at most `limitBytes`. @throws WireError 400, 413, 415, 429 @throws ClientGone */
 export async function readJsonObject(
   source: BodySource,
   limitBytes: number,

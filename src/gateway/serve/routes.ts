@@ -23,7 +23,7 @@ import { type GatewayOperation, openapiDocument } from './openapi.ts';
 import type { GatewayParts } from './parts.ts';
 import { readJsonObject } from './request-body.ts';
 
-/** A route of the gateway; its answer may reject with `WireError`, `StoreError` or `ClientGone`. */
+/** A gateway route. Its answer may reject with `WireError`, `StoreError` or `ClientGone`. */
 export interface GatewayRoute extends GatewayOperation {
   readonly answer: (asked: Asked, params: Readonly<Record<string, string>>) => Promise<Answer>;
   readonly errorBody?: ClientWire['errorBody'];
@@ -44,7 +44,7 @@ export function gatewayRoutes(parts: GatewayParts, basePath: string): GatewayRou
     {
       method: 'GET',
       path: '/docs',
-      summary: 'This document, for reading',
+      summary: 'This document as a page',
       isOpen: true,
       answerBody: htmlPage,
       mediaType: 'text/html',
@@ -68,19 +68,19 @@ const servedRoutes = (parts: GatewayParts): GatewayRoute[] => [
   {
     method: 'GET',
     path: '/health',
-    summary: 'Whether it lives',
+    summary: 'Liveness',
     isOpen: true,
     answerBody: status,
     answer: async ({ receipt }) => jsonAnswer(receipt, 200, '{"status":"ok"}'),
   },
   {
-    // What balancers ask: whether requests can be served, and their money kept.
+    // For load balancers: fails while the database, which holds the ledger, is unavailable.
     method: 'GET',
     path: '/ready',
-    summary: 'Whether it can serve, and keep the money of it',
+    summary: 'Readiness: whether requests can be served and charged',
     isOpen: true,
     answerBody: status,
-    refusals: { 503: 'The database is away.' },
+    refusals: { 503: 'The database is unavailable.' },
     async answer({ receipt }) {
       await parts.ready();
       return jsonAnswer(receipt, 200, '{"status":"ready"}');
@@ -88,8 +88,9 @@ const servedRoutes = (parts: GatewayParts): GatewayRoute[] => [
   },
 ];
 
-/** An answer whose members are another's to say. */
-const as = (id: string, what: string) => z.looseObject({}).meta({ id, description: `As ${what}.` });
+/** A response schema whose members another API defines. */
+const as = (id: string, what: string) =>
+  z.looseObject({}).meta({ id, description: `Same shape as ${what}.` });
 
 const completionRoutes = (parts: GatewayParts): GatewayRoute[] => [
   ...(
@@ -97,31 +98,31 @@ const completionRoutes = (parts: GatewayParts): GatewayRoute[] => [
       {
         wire: chatWire,
         path: '/v1/chat/completions',
-        summary: "A completion on OpenAI's chat wire, of every model of the catalog",
+        summary: 'Chat completion, on the OpenAI chat completions wire; for every model of the catalog',
         body: chatBody,
         answerBody: as('ChatCompletion', "OpenAI's chat completion"),
       },
       {
         wire: messagesWire,
         path: '/v1/messages',
-        summary: "A message on Anthropic's wire, of the models of that family",
+        summary: 'Message, on the Anthropic messages wire; for models of that family',
         body: messagesBody,
         answerBody: as(
           'Message',
-          "Anthropic's message; a stream has an event svc_receipt after message_stop",
+          "Anthropic's message; a stream has one more event, svc_receipt, after message_stop",
         ),
       },
       {
         wire: responsesWire,
         path: '/v1/responses',
-        summary: "A response on OpenAI's responses wire, stateless, of every model of the catalog",
+        summary: 'Stateless response, on the OpenAI responses wire; for every model of the catalog',
         body: responsesBody,
         answerBody: as('Response', "OpenAI's response"),
       },
       {
         wire: completionsWire,
         path: '/v1/completions',
-        summary: "A completion of a text, OpenAI's older wire",
+        summary: 'Text completion, on the OpenAI legacy completions wire',
         body: completionsBody,
         answerBody: as('Completion', "OpenAI's text completion"),
       },
@@ -138,7 +139,7 @@ const completionRoutes = (parts: GatewayParts): GatewayRoute[] => [
   {
     method: 'POST',
     path: '/v1/embeddings',
-    summary: 'Texts as vectors, of models with the capability embeddings',
+    summary: 'Embeddings; for models with the capability embeddings',
     body: embeddingsBody,
     answerBody: as('EmbeddingList', "OpenAI's list of embeddings"),
     answer: (asked) => embed(parts, asked),
@@ -150,7 +151,7 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
   {
     method: 'GET',
     path: '/v1/catalog',
-    summary: 'Every model and its prices',
+    summary: 'All models with their prices',
     isOpen: true,
     answerBody: catalogList,
     answer: async ({ receipt }) => jsonAnswer(receipt, 200, JSON.stringify(listBody(catalog.list()))),
@@ -169,8 +170,8 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
   {
     method: 'GET',
     path: '/v1/models/{id}',
-    summary: 'One of them',
-    params: { id: 'As GET /v1/models names it; it may hold slashes.' },
+    summary: 'One model',
+    params: { id: 'A model id from GET /v1/models; it may contain slashes.' },
     answerBody: catalogModel,
     refusals: { 404: 'model_not_found' },
     async answer({ receipt, header }, { id = '' }) {
@@ -188,7 +189,7 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
   {
     method: 'GET',
     path: '/v1/balance',
-    summary: 'What the account has left, in nanodollars',
+    summary: 'The balance of the account, in nanodollars',
     answerBody: balance,
     async answer({ receipt, header }) {
       const { accountId } = await authenticator.confirm(header);
@@ -197,16 +198,16 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
   },
 ];
 
-/** A credential and its URL: longer is none. */
+/** Size limit of the body of PUT /v1/keys/{provider}. */
 const mostKeyBytes = 64 * 1024;
 
-const params = { provider: 'The id of a provider that takes credentials of its callers.' };
+const params = { provider: "The id of a provider that accepts callers' own credentials." };
 
 const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[] => [
   {
     method: 'GET',
     path: '/v1/keys',
-    summary: "The account's own credentials of providers, without the secrets",
+    summary: "The account's own provider credentials, without the secrets",
     answerBody: z.object({ data: z.array(storedCredential) }).meta({ id: 'CredentialList' }),
     async answer({ receipt, header }) {
       const { accountId } = await authenticator.confirm(header);
@@ -216,7 +217,7 @@ const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[]
   {
     method: 'PUT',
     path: '/v1/keys/{provider}',
-    summary: 'Stores one, sealed, after the provider took it',
+    summary: 'Store a credential: it is verified with the provider, then encrypted',
     params,
     body: credentialRequest,
     answerBody: storedCredential,
@@ -232,7 +233,7 @@ const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[]
   {
     method: 'DELETE',
     path: '/v1/keys/{provider}',
-    summary: 'Removes one',
+    summary: 'Remove a credential',
     params,
     answerBody: z
       .object({ provider: z.string(), deleted: z.literal(true) })

@@ -10,21 +10,24 @@ import { LocalRelay, Relay, unserved } from './relay.ts';
 import { endingOf, leftEarly, tellAnswer } from './told.ts';
 import { frameRedactor, ownFault, served, serves, shownError, type Work } from './work.ts';
 
-/** The most of a stream that is kept for an idempotency key, in characters. */
+/** Size limit of a stream that is stored for an idempotency key, in characters. */
 const mostKept = 4 * 1024 * 1024;
-/** A provider that breaks off after having been left waiting for longer has not failed: what was taken until then is owed. */
+/**
+ * If the caller paused the stream for longer than this and the provider then breaks off, that is not a provider failure:
+ * the caller is charged for what was read.
+ */
 const mostHeldMs = 10_000;
 
 interface Begun {
   readonly attempt: Attempt;
   readonly relay: Relay | LocalRelay;
   readonly reply: UpstreamReply;
-  /** What there is to send already. */
+  /** Frames that can be sent at once. */
   readonly head: string;
   readonly done: boolean;
 }
 
-/** Asks for an answer in frames. Until there is something to send, another attempt may still take its place. */
+/** Requests a streamed answer. Until the first frame is ready, a failure still moves on to the next attempt. */
 export async function streamed(work: Work, wires: Wires): Promise<Answer> {
   const { asked, purchase } = work;
   let begun: Begun | Answer | undefined;
@@ -43,10 +46,10 @@ export async function streamed(work: Work, wires: Wires): Promise<Answer> {
   return streamAnswer(asked.receipt, new StreamedAnswer(work, begun).frames());
 }
 
-/** How an answer is told to the caller. */
+/** Creates the writers of the caller's wire. */
 export interface Wires {
   readonly translate: (candidate: Candidate) => StreamTranslation;
-  /** Writes an answer of the model of this process. */
+  /** Writes an answer of the resident model. */
   readonly write: (local: BackendAnswer, candidate: Candidate) => StreamWriter;
 }
 
@@ -83,23 +86,23 @@ async function begin(
   }
 }
 
-/** Frames at the caller's pace. When the caller goes away, the rest is read for what it cost. */
+/** Sends the frames at the caller's pace. After the caller disconnects, the rest is read for its usage. */
 class StreamedAnswer {
   readonly #work: Work;
   readonly #begun: Begun;
-  /** Sent by the next pull. */
+  /** Frames that the next pull sends. */
   #unsent: string;
-  /** The provider has no more. */
+  /** The provider's stream has ended. */
   #done: boolean;
   #left = false;
-  /** We did not want the rest. */
+  /** The gateway itself closed the provider's stream. */
   #cut = false;
   #kept = '';
   #pulling: Promise<unknown> = Promise.resolve();
   #closed = false;
   #sentAt = performance.now();
   #ending: Ending = { outcome: 'ok', status: 200 };
-  /** How long the caller, all in all, left the provider waiting. */
+  /** Total time in which the caller did not ask for the next frames, in ms. */
   #heldMs = 0;
 
   constructor(work: Work, begun: Begun) {
@@ -124,7 +127,7 @@ class StreamedAnswer {
     };
   }
 
-  /** One after the other. */
+  /** Serializes the pulls. */
   #next(): ReturnType<LiveFrames['next']> {
     const taken = this.#take(this.#pulling);
     this.#pulling = taken;
@@ -152,11 +155,11 @@ class StreamedAnswer {
     }
     this.#keep(text);
     if (!this.#done) return { text, closed: false };
-    // The caller may have left while the last frame came.
+    // The caller may have disconnected while the last frame was read; closing then still settles.
     return { text: text + (await this.#close(thrown)), closed: true };
   }
 
-  /** Reads on without the caller, for as long as the limits allow. */
+  /** Reads the rest after the caller disconnected, within the drain limits. */
   async #drain(): Promise<void> {
     const { reply, relay } = this.#begun;
     const idle = setTimeout(() => {
@@ -165,7 +168,7 @@ class StreamedAnswer {
     }, this.#work.parts.limits.drainIdleSecs * 1000);
     let thrown: unknown;
     await this.#pulling;
-    // Whoever asks again under the same key gets all of it.
+    // A retry with the same idempotency key gets the whole answer.
     this.#keep(this.#unsent);
     try {
       while (!this.#done) {
@@ -181,7 +184,7 @@ class StreamedAnswer {
     if (!this.#closed) await this.#close(thrown);
   }
 
-  /** Settles or releases, then gives the last frames. Never rejects. */
+  /** Settles or releases the hold and returns the last frames. Never rejects. */
   async #close(thrown: unknown): Promise<string> {
     const { work, begun } = { work: this.#work, begun: this.#begun };
     const { requestId } = work.asked.receipt;
@@ -215,7 +218,7 @@ class StreamedAnswer {
     const outcome = this.#left ? 'client_gone' : error ? 'failed' : 'completed';
     if (this.#left) this.#ending = leftEarly(200);
     else if (error) this.#ending = endingOf(error, 200);
-    // What the provider broke off is not owed; what was cut here was used up to there.
+    // An answer that the provider broke off is free. One that was cut here is charged up to that point.
     if (error && !cutByUs) {
       await purchase.release(candidate, place, { status: 200, outcome });
       return end;
@@ -232,7 +235,7 @@ class StreamedAnswer {
     return last;
   }
 
-  /** Who hears of a fault instead of the end owes nothing. Where that cannot be written now, the ledger does it later. */
+  /** Releases the hold when the caller gets an error in place of the end. If that fails now, the ledger retries it. */
   async #waive(): Promise<void> {
     const { purchase } = this.#work;
     const { candidate, place } = this.#begun.attempt;
@@ -243,7 +246,7 @@ class StreamedAnswer {
     if (this.#work.purchase.keeps && this.#kept.length <= mostKept) this.#kept += text;
   }
 
-  /** To be given again, where it is whole. */
+  /** The answer to store for the idempotency key, if all of it was kept. */
   #answer() {
     if (!this.#work.purchase.keeps || this.#kept.length > mostKept) return {};
     return { answer: { status: 200, headers: streamHeaders(this.#work.asked.receipt), body: this.#kept } };

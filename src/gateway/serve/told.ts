@@ -4,33 +4,36 @@ import type { AnswerEvent } from '../../wires/core/answer.ts';
 import type { Conversation, Message, Part } from '../../wires/core/conversation.ts';
 import type { Tally } from './relay.ts';
 
-/** A request of a route that costs money, for who watches. */
+/** The span of a request that costs money. */
 export type Told = Work<'gateway'>;
 
-/** What such a route is. */
+/** Span attributes of a route that costs money. */
 export type Priced = Pick<GatewayFacts, 'wire' | 'operation'>;
 
 export const tell = (watch: Watch, priced: Priced, id: string, traceparent: string | undefined): Told =>
   watch.begin('gateway', id, { ...priced, stream: false }, { traceparent: traceparentOf(traceparent) });
 
-/** The caller left before it had its answer. */
+/** The caller disconnected before it had its answer. */
 export const leftEarly = (status: number): Ending => ({ outcome: 'abandoned', status, code: 'client_gone' });
 
-/** @param status where it is not the error's: a stream had begun */
+/** @param status overrides the error's status: after a stream began, the status sent is 200 */
 export const endingOf = ({ status: own, code, type }: WireError, status = own): Ending => ({
   outcome: status >= 400 && status < 500 ? 'refused' : 'failed',
   status,
-  // Providers have codes of all kinds.
+  // Providers return codes of any form; only identifier-like codes are recorded.
   code: code !== undefined && /^[a-z][a-z0-9_]{0,63}$/.test(code) ? code : type,
 });
 
-/** Of an answer in one piece; what it says of itself has been told before. */
+/** Ending of a buffered answer. Errors have already ended their span, so what is left is a stored answer. */
 export const endingOfStatus = (status: number): Ending =>
   status < 400
     ? { outcome: 'ok', status }
     : { outcome: status < 500 ? 'refused' : 'failed', status, code: 'idempotent_replay' };
 
-/** @param read may refuse: what passes as it came need not be anything that the gateway knows */
+/**
+ * Adds the request to the transcript.
+ * @param read parses the conversation. It may throw: passed-through bodies need not be valid here. Then the text is added.
+ */
 export function sayRequest(told: Told | undefined, text: string, read: () => Conversation): void {
   if (!told?.said) return;
   let messages: readonly Message[];
@@ -60,14 +63,14 @@ function sayPart(told: Told, role: Message['role'], part: Part): void {
       told.say('tool', () => texts.join('\n'), part.name);
       break;
     }
-    // Bytes, and what only its maker can read, are no texts.
+    // Binary data and reasoning that only its provider can read are left out.
     case 'image':
     case 'file':
     case 'sealed_reasoning':
   }
 }
 
-/** What an answer said, and what it took where it came to its end: a part of that would pass for the whole. */
+/** Adds an answer to the transcript. Usage is recorded only if the answer is complete. */
 export function tellAnswer(told: Told | undefined, { kept = [], finish, usage }: Tally): void {
   if (!told) return;
   for (const [, answer] of Map.groupBy(kept, ({ choice = 0 }) => choice))

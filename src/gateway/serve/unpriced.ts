@@ -11,12 +11,12 @@ const isOff: IsHarmless = (value) => value === false || (Array.isArray(value) &&
 const isOne: IsHarmless = (value) => value === 1 || value === false;
 const isText: IsHarmless = (value) => listOf(value).every((each) => each === 'text') && Array.isArray(value);
 
-const searching = 'what the provider looks up is billed beside the tokens, without a bound';
+const searching = 'the provider bills searches in addition to tokens, without a limit; leave it out';
 const elsewhere =
-  'another model would answer at another price; name fallbacks in the header x-svc-fallback-models';
+  'it could route the request to a model with another price; name fallbacks in the header x-svc-fallback-models';
 const spoken = 'audio has no price here; leave it out';
-const longer = 'it sets the length of the answer beside max_tokens; use max_tokens';
-const several = 'more answers than n would be made; use n';
+const longer = 'it sets the output length in addition to max_tokens; use max_tokens';
+const several = 'it produces more answers than n; use n';
 
 type Rules = Readonly<Record<string, readonly [why: string, isHarmless?: IsHarmless]>>;
 
@@ -31,11 +31,11 @@ const everywhere: Rules = {
   search_parameters: [searching],
   enable_search: [searching, isOff],
   data_sources: [searching, isOff],
-  documents: ['it is read in no way that is reckoned with here; put it into a message', isOff],
-  chat_template: ['what another template makes of a request has no bound; leave it out'],
+  documents: ['its tokens are not part of the cost calculation; put it into a message', isOff],
+  chat_template: ['the prompt length of a custom template has no known limit; leave it out'],
   modalities: [spoken, isText],
   audio: [spoken],
-  prediction: ['what it predicts in vain is billed beyond max_tokens; leave it out'],
+  prediction: ['rejected prediction tokens are billed beyond max_tokens; leave it out'],
   use_beam_search: [several, isOne],
   num_beams: [several, isOne],
   n_predict: [longer],
@@ -52,17 +52,17 @@ const ofWire: Readonly<Record<ClientWireName, ReturnType<typeof rulesOf>>> = {
   responses: rulesOf({
     ...everywhere,
     context_management: [
-      'summaries of the provider are billed beside the answer; shorten it yourself',
+      "the provider's summaries are billed in addition to the answer; shorten the conversation yourself",
       isOff,
     ],
     max_tokens: ['on this wire it is called max_output_tokens'],
     max_completion_tokens: ['on this wire it is called max_output_tokens'],
   }),
-  // Its own reading refuses what is not priced, whoever pays.
+  // The schema of this wire already rejects unpriced members, for all credentials.
   messages: rulesOf({}),
 };
 
-/** Tools that the caller runs. */
+/** Types of tools that the caller runs, so the provider bills nothing for them. */
 const runByCaller: ReadonlySet<unknown> = new Set([
   'function',
   'custom',
@@ -75,15 +75,16 @@ const runByCaller: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * What the house's credential is not lent for: what the rate card has no price for, so that no ceiling would hold, and files
- * and voices in the house's account, where one caller would find another's. Who brings a credential pays for all of it.
- * @throws WireError 400 with all of it
+ * Rejects features that cannot be used with the operator's provider credential: those without a price in the rate card,
+ * because no ceiling would hold, and files and voices stored in the operator's provider account, where one caller could
+ * read another's. A caller with a credential of its own may use all of them.
+ * @throws WireError 400 that lists every violation
  */
 export function refuseUnpriced(wire: ClientWireName, { credential }: Candidate, body: Json): void {
   if (credential.kind === 'byok') return;
   const faults = new Violations();
   const rules = ofWire[wire];
-  // Most requests name none of them: their few members are looked up, not all of ours in them.
+  // Most requests have none of these members, so their few members are looked up in the rules, not the reverse.
   if (Object.keys(body).some((name) => rules.has(name)))
     for (const [name, [why, isHarmless]] of rules) {
       const value = body[name];
@@ -94,7 +95,7 @@ export function refuseUnpriced(wire: ClientWireName, { credential }: Candidate, 
       if (!isRecord(tool) || isRunByCaller(tool)) return;
       faults.refuse(
         `tools.${index}.type`,
-        'it runs at the provider and is billed beside the tokens; use functions that you run yourself',
+        'it runs at the provider and is billed in addition to tokens; use functions that you run yourself',
       );
     });
   listOf(body['messages']).forEach((message, index) => {
@@ -110,7 +111,7 @@ const isRunByCaller = ({ type, environment }: Json): boolean =>
   runByCaller.has(type) ||
   (type === 'shell' && isRecord(environment) && environment['type'] === 'local');
 
-const stored = 'files of the provider are not used here; send the file itself';
+const stored = "files in this gateway's provider account cannot be used; send the file itself";
 
 function parts(content: unknown, path: string, faults: Violations): void {
   listOf(content).forEach((part, index) => {

@@ -2,15 +2,15 @@ import type { Model } from '../catalog/types.ts';
 import { invalidRequest } from '../../wires/core/error.ts';
 import type { RequestFacts } from '../../wires/core/wire.ts';
 
-/** No vocabulary has a longer token: those of 128 bytes are runs of spaces. */
+/** Upper limit of a token's length: the longest tokens of known vocabularies are runs of 128 spaces. */
 const bytesAToken = 128;
 /**
- * Tokenizers in use end a token at the blank between two words; some of those to come put two and three of them together
- * here and there, and never two on average.
+ * Upper limit of words in a token, on average. Current tokenizers end a token at the space between words; newer ones join
+ * two or three words in places, but fewer than two on average.
  */
 const wordsAToken = 2;
 
-/** Members that providers may leave out (thoughts of earlier turns), or that are no text. */
+/** Members that are not counted: providers may drop them (reasoning of earlier turns), or they are not text. */
 const unread = new Set(
   (
     'reasoning reasoning_content reasoning_details thinking summary encrypted_content ' +
@@ -20,9 +20,9 @@ const unread = new Set(
 const unreadTypes = new Set<unknown>(['reasoning', 'thinking', 'redacted_thinking', 'compaction']);
 
 /**
- * Refuses what surely does not fit, so that no provider is asked for nothing. What only may be too long the provider
- * counts: nobody else has its tokenizer.
- * @param prompts members of the request, each of which fills a window by itself
+ * Rejects prompts that certainly exceed the context window, which saves a useless upstream request. In doubt the provider
+ * decides, because only it has the tokenizer.
+ * @param prompts request members with their prompts; each prompt has a window of its own
  * @throws WireError 400 `context_length_exceeded`
  */
 export function checkWindow(
@@ -30,20 +30,20 @@ export function checkWindow(
   { textBytes }: Pick<RequestFacts, 'textBytes'>,
   prompts: Readonly<Record<string, readonly unknown[]>>,
 ): void {
-  // A token has a byte at the least.
+  // A token has at least one byte.
   if (textBytes <= contextWindow) return;
   for (const [param, inputs] of Object.entries(prompts))
     for (const input of inputs) {
       const tokens = leastTokens(input);
       if (tokens > contextWindow)
         throw invalidRequest(
-          `This prompt has at least ${tokens} tokens, and the context window of ${id} has ${contextWindow}. Shorten it, or ask a model with a larger one.`,
+          `This prompt has at least ${tokens} tokens; the context window of ${id} has ${contextWindow}. Shorten the prompt, or use a model with a larger context window.`,
           { code: 'context_length_exceeded', param },
         );
     }
 }
 
-/** What a prompt comes to at the least: a text, ids of tokens, or messages of whatever wire. */
+/** The minimum number of tokens of a prompt: a text, a list of token ids, or messages of any wire. */
 function leastTokens(prompt: unknown): number {
   const size = { bytes: 0, words: 0 };
   if (isIds(prompt)) return prompt.length;
@@ -54,7 +54,7 @@ function leastTokens(prompt: unknown): number {
 const isIds = (prompt: unknown): prompt is readonly number[] =>
   Array.isArray(prompt) && typeof prompt[0] === 'number';
 
-/** Prompts are a few levels deep; what somebody nests deeper counts as nothing. */
+/** Nesting limit. Real prompts have a few levels; anything deeper is not counted. */
 const deepest = 64;
 
 function measure(value: unknown, size: { bytes: number; words: number }, depth = 0): void {
@@ -71,7 +71,7 @@ function measure(value: unknown, size: { bytes: number; words: number }, depth =
   }
 }
 
-/** Words of which nothing but blanks stands before: those of prose, not the names and values of JSON. */
+/** Counts words that follow another word after white space only: prose, not the names and values of JSON. */
 function followingWords(text: string): number {
   let count = 0;
   let isLetter = false;

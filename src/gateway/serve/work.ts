@@ -15,36 +15,36 @@ import { Tally } from './relay.ts';
 import { ClientGone } from '../../http/error.ts';
 import { endingOf } from './told.ts';
 
-/** A request at work: its money is held. */
+/** A request with its hold, while providers are tried. */
 export interface Work {
   readonly parts: GatewayParts;
   readonly asked: Asked;
   readonly facts: RequestFacts;
   readonly purchase: Purchase;
-  /** What a candidate is asked. @throws WireError 400 where it cannot be put in the provider's words */
+  /** Builds the upstream body for a candidate. @throws WireError 400 when the provider's wire cannot express it */
   readonly bodyFor: (candidate: Candidate) => UpstreamBody;
   readonly failure: (candidate: Candidate) => UpstreamWire['failure'];
   readonly errorBody: ClientWire['errorBody'];
-  /** Aborted when the answer is no longer worth reading. */
+  /** Aborts the upstream request. */
   readonly givenUp: AbortSignal;
-  /** The caller no longer takes its answer. */
+  /** Reports that the caller disconnected. */
   readonly left: () => void;
-  /** The answer is out and settled. */
+  /** Reports that the answer is sent and settled. */
   readonly over: () => void;
 }
 
-/** How far it came. */
+/** The progress of the attempts. */
 interface Tried {
-  /** The last candidate that was asked. */
+  /** The last attempt. */
   readonly last: Attempt | undefined;
-  /** It was at work when the answer was given up. */
+  /** Whether that attempt was still running when the request was aborted. */
   readonly atWork: boolean;
 }
 
 /**
- * Asks one candidate after the other.
- * @param use makes something of a reply with status 2xx; rejects with `UpstreamFailure` where it is nothing
- * @returns an answer that says why, where none of them came to anything: then nothing is held any more
+ * Tries the candidates in order.
+ * @param use reads a reply with status 2xx; rejects with `UpstreamFailure` when the reply is unusable
+ * @returns the result of `use`, or an error answer when every candidate failed; the hold is then released
  */
 export async function served<T>(
   work: Work,
@@ -74,7 +74,7 @@ function bodyOf({ asked, bodyFor }: Work, { candidate, place }: Attempt): Upstre
   try {
     return bodyFor(candidate);
   } catch (error) {
-    // The caller shall hear of what it asked for, not of what stands in for it.
+    // A fallback that cannot express the request is skipped: the caller gets the error of the model it asked for.
     throw place > 0 && error instanceof WireError ? new Unaskable(error.message) : error;
   }
 }
@@ -89,7 +89,7 @@ async function send(work: Work, { candidate }: Attempt, body: UpstreamBody): Pro
   throw new UpstreamFailure(work.failure(candidate)(reply.status, await reply.text(), reply.headers));
 }
 
-/** From here on the candidate is the one that answers. */
+/** Records in the receipt and the span that this candidate answers. */
 export function serves({ asked: { receipt, told } }: Work, { candidate, place }: Attempt): void {
   if (told) {
     told.facts.effectiveModel = candidate.model.id;
@@ -101,14 +101,14 @@ export function serves({ asked: { receipt, told } }: Work, { candidate, place }:
   if (place > 0) receipt.reason = 'provider_failover';
 }
 
-/** No attempt came to anything: what was held goes back, and the caller hears why. */
+/** Handles the failure of all attempts: releases the hold and returns the error answer. */
 async function failed(work: Work, { last, atWork }: Tried, error: unknown): Promise<Answer> {
   const { asked, purchase, facts, errorBody } = work;
   const candidate = last?.candidate ?? purchase.candidates[0];
   if (!candidate) throw error;
   if (last) serves(work, last);
   if (last && atWork && asked.gone.aborted) {
-    // The provider was at work for a caller that left, and nobody knows how far it came.
+    // The provider was generating when the caller disconnected. Its usage is unknown, so an estimate is charged.
     const usage: Usage = new Tally().estimated(facts);
     await purchase.settle(candidate, last.place, usage, { status: 499, outcome: 'client_gone' });
     throw new ClientGone('before there was an answer');
@@ -123,7 +123,7 @@ async function failed(work: Work, { last, atWork }: Tried, error: unknown): Prom
   const { status } = answer;
   const isOwnRejected = status === 422 && shown.code === 'provider_credential_rejected';
   const isOwnExhausted = status === 422 && shown.code === 'provider_quota_exhausted';
-  // What may go well the next time, or with a new credential, is not kept for the next time.
+  // Errors that a retry or a new credential may resolve are not stored for the idempotency key.
   const isPassing = status >= 500 || status === 429 || isOwnRejected || isOwnExhausted;
   const kept =
     purchase.keeps && !isPassing ? { answer: { status, headers: answer.headers, body: answer.body } } : {};
@@ -132,7 +132,7 @@ async function failed(work: Work, { last, atWork }: Tried, error: unknown): Prom
   return answer;
 }
 
-/** For the caller's list of credentials; the answer says it, whether or not that can be written. */
+/** Marks the caller's credential as rejected in its list. A failed write does not change the answer. */
 async function markRejected({ parts, asked, purchase }: Work, { credential }: Candidate): Promise<void> {
   if (credential.kind !== 'byok') return;
   try {
@@ -142,7 +142,7 @@ async function markRejected({ parts, asked, purchase }: Work, { credential }: Ca
   }
 }
 
-/** What the caller hears of a failure. A fault of ours is told to the log. */
+/** Converts a failure to the error that the caller gets. Internal errors are logged. */
 export function shownError({ parts, asked }: Work, error: unknown, candidate: Candidate): WireError {
   const { requestId } = asked.receipt;
   const { credential } = candidate;
@@ -168,7 +168,7 @@ export function shownError({ parts, asked }: Work, error: unknown, candidate: Ca
   return withoutSecrets(asked, candidate, error.error);
 }
 
-/** Providers repeat the key that they were sent, or parts of it, in what they say of it. */
+/** Removes keys from error messages: providers repeat the key that they were sent, or parts of it. */
 function redactorOf({ header }: Asked, { credential }: Candidate): Redact {
   const callers = [
     header('authorization')?.replace(/^bearer +/i, ''),
@@ -178,12 +178,12 @@ function redactorOf({ header }: Asked, { credential }: Candidate): Redact {
   return redactor(credential.apiKey, ...callers);
 }
 
-/** For frames that pass as they came: those that tell of a fault in words that are not their wire's, so that nobody knew it for one. */
+/** Redacts passed-through frames that hold an error in a form that the wire's parser did not recognize. */
 export function frameRedactor(asked: Asked, candidate: Candidate): Redact {
   const { apiKey = '' } = candidate.credential;
   let redact: Redact | undefined;
   return (text) => {
-    // An r is rarer than a quote, at each of which the search would stop.
+    // A fast first test: the letter r is rarer than the quote, so the search stops less often.
     const tells = text.includes('rror') && text.includes('"error');
     if (!tells && (apiKey === '' || !text.includes(apiKey))) return text;
     redact ??= redactorOf(asked, candidate);
@@ -206,13 +206,13 @@ function withoutSecrets(
   });
 }
 
-/** What the caller hears where it was the gateway that failed. */
+/** The error that the caller gets when the gateway itself failed. */
 export function ownFault(requestId: string, error: unknown): WireError {
   if (error instanceof StoreError)
     return new WireError(
       503,
       'server_error',
-      'The gateway cannot reach or write its database, so it takes no requests; ask again in a moment.',
+      'The gateway cannot reach or write its database, so it accepts no requests; retry in a moment.',
       { code: error.code, headers: { 'retry-after': '1' }, cause: error },
     );
   return new WireError(

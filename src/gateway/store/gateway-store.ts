@@ -13,29 +13,29 @@ import { migrations } from './migrations/index.ts';
 import type { LedgerTables } from './tables.ts';
 import { turns } from './turns.ts';
 
-/** What reads. Other pieces add their tables with `withTables`. */
+/** Query builder for reads. Other modules add their tables with `withTables`. */
 export type GatewayDb = Kysely<LedgerTables>;
-/** Within a transaction. */
+/** Query builder within a transaction. */
 export type GatewayTx = Transaction<LedgerTables>;
 
 export interface GatewayStoreOptions {
-  /** `sqlite:PATH` or `postgres://...`; its tables are called `gateway_*`, beside whatever else is there. */
+  /** `sqlite:PATH` or `postgres://...`. The tables are named `gateway_*`; the database may hold others. */
   readonly url: string;
-  /** Names this gateway among those that share the database; new with every start. */
+  /** Identifies this gateway among those that share the database; new with every start. */
   readonly replicaId: string;
   readonly now?: () => Date;
-  /** Hears of broken connections that nobody was waiting on. */
+  /** Called when an idle connection breaks. */
   readonly onNotice?: (message: string) => void;
 }
 
-/** Pauses before what failed for no fault of its own is tried again, in ms. */
+/** Delays before each retry of a retryable failure, in ms. */
 const pauses = [5, 50, 250, 1000];
-/** Held while tables are made: of several gateways that start at once, one does it. */
+/** Lock for migrations: of several gateways that start at once, one runs them. */
 const migrating = sql`select pg_advisory_xact_lock(1818326120, hashtext('gateway' || coalesce(current_schema(), '')))`;
 
 /**
- * The gateway's database: SQLite, or PostgreSQL where several gateways share it. Unlike in the agent plane's store,
- * gateways write to PostgreSQL side by side: who decides about rows locks them first, accounts before keys, each in the
+ * The gateway's database: SQLite, or PostgreSQL when several gateways share it. Unlike the agent plane's store, gateways
+ * write to PostgreSQL concurrently: a writer locks the rows it decides about first, accounts before keys, each in the
  * order of their ids.
  */
 export class GatewayStore {
@@ -46,7 +46,7 @@ export class GatewayStore {
   readonly #reader: GatewayDb;
   readonly #writer: GatewayDb;
   readonly #working = new Set<Promise<unknown>>();
-  /** SQLite has one connection for both. */
+  /** Queues of writers. With SQLite both are the same queue, because there is one write connection. */
   readonly #turns: { readonly batch: Turn; readonly transaction: Turn };
   #closing: Promise<void> | undefined;
 
@@ -61,7 +61,7 @@ export class GatewayStore {
     this.#turns = { batch: first, transaction: database.kind === 'sqlite' ? first : turns() };
   }
 
-  /** Opens it and brings it up to date. Rejects with `StoreError`. */
+  /** Opens the database and runs its migrations. Rejects with `StoreError`. */
   static async open({ url, replicaId, now = () => new Date(), onNotice }: GatewayStoreOptions) {
     const options = { integers: 'bigint', writers: 2, keepStatements: true, syncApart: true } as const;
     const database = await openDatabase(url, (error) => onNotice?.(error.message), options);
@@ -78,33 +78,35 @@ export class GatewayStore {
     return store;
   }
 
-  /** RFC 3339 in UTC with milliseconds. */
+  /** The current time as RFC 3339 in UTC with milliseconds. */
   time(): string {
     return this.now().toISOString();
   }
 
-  /** Reads. May do its work again after a lost connection. Whole numbers come as `bigint`. */
+  /** Runs a read. `work` may run again after a lost connection. Integers are returned as `bigint`. */
   read<T>(work: (db: GatewayDb) => Promise<T>): Promise<T> {
     return this.#track(() => work(this.#reader));
   }
 
   /**
-   * All of it or nothing, and on the disk when it resolves. The work may be done again when the database gave it up, so it
-   * touches nothing but the database. On PostgreSQL others write meanwhile: change rows in one statement, or lock them.
+   * Runs a transaction: atomic, and durable when it resolves. `work` may run again after a retryable failure, so it must
+   * have no effects outside the database. On PostgreSQL other transactions run concurrently: change rows in one statement,
+   * or lock them.
    */
   transaction<T>(work: (tx: GatewayTx) => Promise<T>): Promise<T> {
     return this.#track(() => this.#turns.transaction(() => this.#writer.transaction().execute(work)));
   }
 
   /**
-   * As `transaction`, for few statements that come thousands of times a second: without Kysely, on a way of its own.
-   * @param alone nobody else waits: going to another thread and back would take longer than the disk
+   * Same as `transaction`, for a few statements that run thousands of times a second: without Kysely, with a queue of its
+   * own.
+   * @param commitInline sync to the disk in this thread, when nothing else waits: faster than a second thread
    */
   batch<T>(work: (connection: Connection) => T | Promise<T>, alone = false): Promise<T> {
     return this.#track(() => this.#turns.batch(() => within(this.#database, work, alone)));
   }
 
-  /** When what is under way is over; nothing new begins. */
+  /** Waits for running work, then closes the database. New work is rejected. */
   close(): Promise<void> {
     this.#closing ??= Promise.allSettled(this.#working).then(() => closeDatabase(this.#database));
     return this.#closing;

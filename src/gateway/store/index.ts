@@ -1,4 +1,4 @@
-/** The only door of the gateway's store. */
+/** Public exports of the gateway's store. */
 export { type GatewayDb, GatewayStore, type GatewayStoreOptions, type GatewayTx } from './gateway-store.ts';
 export { insertInto, keepable, type Statement, type Statements, statementsOf } from './statements.ts';
 export { houseAccounts, type LedgerTables, type Row, type RowOf } from './tables.ts';

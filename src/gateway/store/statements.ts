@@ -7,19 +7,19 @@ interface Done<R> {
   readonly changed: number;
 }
 
-/** A statement about many rows; none where there are none. */
+/** A statement that runs for a list of rows. An empty list runs nothing. */
 export type Statement<C extends Columns, R = never> = (
   connection: Connection,
   given: readonly RowOf<C>[],
 ) => Done<R> | Promise<Done<R>>;
 
-/** A part of a change, to be done with others. */
+/** One statement of a combined change. */
 export interface Part<C extends Columns> {
   readonly given: C;
   readonly text: string;
 }
 
-/** @returns how many rows each part changed */
+/** @returns the number of rows that each part changed */
 type Change<P extends Parts> = (
   connection: Connection,
   given: { readonly [K in keyof P]: readonly RowOf<P[K]['given']>[] },
@@ -28,25 +28,26 @@ type Parts = Readonly<Record<string, Part<Columns>>>;
 type Counts<P extends Parts> = { readonly [K in keyof P]: number };
 
 /**
- * Statements about rows that are given, each written once for both databases. PostgreSQL reads all rows from one JSON
- * parameter: a batch costs the same round trips whatever its size. In SQLite, where there are no round trips, it is done for one
- * row after the other, which takes a fifth of the time.
+ * Creates statements that take a list of rows. Each is written once for both databases. PostgreSQL reads all rows from one
+ * JSON parameter, so the number of round trips does not depend on the number of rows. SQLite, which has no round trips,
+ * runs the statement once per row; this takes a fifth of the time.
  */
 export interface Statements {
   /**
-   * `{given}` stands for the rows, as a table of that name with these columns, behind `from`, `using` or a comma, each of
-   * which SQLite goes without; `given.name` for what a row has; `{lock name}` for the locking of a table's rows.
+   * Placeholders in the text: `{given}` is the list of rows, as a table of that name with the given columns; it follows
+   * `from`, `using` or a comma, which are removed for SQLite. `given.name` is a column of a row. `{lock name}` locks the
+   * rows of a table.
    */
   readonly write: <C extends Columns, R = never>(given: C, text: string) => Statement<C, R>;
-  /** Parts about different rows: on PostgreSQL one statement for all of them. */
+  /** Combines several statements, each with its own rows. On PostgreSQL they run as one statement. */
   readonly change: <P extends Parts>(parts: P) => Change<P>;
 }
 
-/** @param conflict as `on conflict do nothing` */
+/** An insert of all columns of a table. @param conflict clause such as `on conflict do nothing` */
 export function insertInto<T extends TableName>(table: T, conflict = ''): Part<(typeof columns)[T]> {
   const names = Object.keys(columns[table]);
   const values = names.map((name) => `given.${name}`).join(', ');
-  // SQLite takes `on` for the beginning of a join's condition where there is no `where`.
+  // Without `where`, SQLite would parse `on` as a join condition.
   const text = `insert into ${table} (${names.join(', ')}) select ${values} from {given} where true ${conflict}`;
   return { given: columns[table], text };
 }
@@ -96,7 +97,7 @@ function rowByRow<C extends Columns, R = never>(given: C, text: string) {
     const all: Done<R>[] = [];
     for (const row of rows) {
       const values = names.map((name) => stored(row[name]));
-      // SQLite's are there at once.
+      // SQLite returns its result synchronously.
       all.push(doneOf(connection.run(sql, values) as QueryResult<R>));
     }
     const [only = nothing] = all;
@@ -142,5 +143,5 @@ const encode = (rows: readonly Readonly<Record<string, string | bigint | null>>[
 
 const stored = (value: unknown): unknown => (typeof value === 'string' ? keepable(value) : value);
 
-/** PostgreSQL keeps neither NUL nor half a character, also not where JSON writes them as escapes. */
+/** Makes a text storable: PostgreSQL rejects NUL and lone surrogates, also as JSON escapes. They become U+FFFD. */
 export const keepable = (text: string): string => text.toWellFormed().replaceAll('\0', '\uFFFD');

@@ -1,8 +1,8 @@
-/** `?`: may be null. Whole numbers are read as `bigint` in both databases. */
+/** Column types; `?` means nullable. Integers are read as `bigint` in both databases. */
 type Kind = 'text' | 'text?' | 'integer' | 'integer?';
 export type Columns = Readonly<Record<string, Kind>>;
 
-/** A row of a table, as it is read and written. */
+/** A row with these columns, as it is read and written. */
 export type RowOf<C extends Columns> = {
   [K in keyof C]: C[K] extends 'text'
     ? string
@@ -29,52 +29,52 @@ const asked = {
   reserved_at: 'text',
 } as const satisfies Columns;
 
-/** The columns of the ledger's tables. Money is nanodollars; times are RFC 3339 in UTC with milliseconds. */
+/** The columns of the ledger's tables. Amounts are in nanodollars; times are RFC 3339 in UTC with milliseconds. */
 export const columns = {
-  /** Only those of users carry sums: the others would be a row that every request waits for. */
+  /** Only user accounts have sums: in a system account, every request would wait for the lock of one row. */
   gateway_accounts: {
     id: 'text',
-    /** `user`, `revenue`, `house` (pays overruns) or `funding` (where credit comes from). */
+    /** `user`, `revenue`, `house` (the operator, pays overruns) or `funding` (source of credits). */
     kind: 'text',
     name: 'text',
-    /** All entries of the account. */
+    /** Sum of the account's entries. */
     balance: 'integer',
-    /** All open holds; never more than `balance`. */
+    /** Sum of the account's open holds; at most `balance`. */
     held: 'integer',
-    /** Of the balance, what is left of what was included. */
+    /** The part of the balance that remains of the included amount. */
     allowance: 'integer',
-    /** All that was ever included. */
+    /** The total that was ever included. */
     included: 'integer',
     created_at: 'text',
   },
   gateway_keys: {
     id: 'text',
     account_id: 'text',
-    /** Hex of the SHA-256 of its secret. */
+    /** SHA-256 of the secret, hex. */
     hash: 'text',
     last4: 'text',
     label: 'text?',
     cap: 'integer?',
-    /** All that its requests were charged. */
+    /** Sum of the charges of its requests. */
     spent: 'integer',
-    /** All open holds of its requests. */
+    /** Sum of the open holds of its requests. */
     held: 'integer',
-    /** A JSON array of ids. */
+    /** A JSON array of model ids. */
     models: 'text?',
     created_at: 'text',
     expires_at: 'text?',
     revoked_at: 'text?',
   },
-  /** Open ones only: a hold goes in the transaction that brings the row of the request. */
+  /** Open holds only: a hold is deleted in the transaction that inserts the request's row. */
   gateway_holds: { request_id: 'text', ...asked },
-  /** Every request that is over, refused ones too. */
+  /** Every request that ended, refused requests included. */
   gateway_requests: {
     id: 'text',
     ...asked,
-    /** How it came to its end: `settled`, `released`, `refused`, or `crash` where its gateway died. */
+    /** How the request ended: `settled`, `released`, `refused`, or `crash` when its gateway died. */
     ended: 'text',
     ended_at: 'text',
-    /** As `charged` and `overrun` together. */
+    /** The sum of `charged` and `overrun`. */
     cost: 'integer',
     charged: 'integer',
     overrun: 'integer',
@@ -82,14 +82,14 @@ export const columns = {
     cost_cache_write: 'integer',
     cost_cache_read: 'integer',
     cost_output: 'integer',
-    /** Null where no usage is known. */
+    /** Null when the usage is unknown. */
     tokens_fresh: 'integer?',
     tokens_cache_write: 'integer?',
     tokens_cache_write_1h: 'integer?',
     tokens_cache_read: 'integer?',
     tokens_output: 'integer?',
     tokens_reasoning: 'integer?',
-    /** These are null after a crash. */
+    /** This and the following columns are null after a crash. */
     endpoint: 'text?',
     status: 'integer?',
     outcome: 'text?',
@@ -98,11 +98,11 @@ export const columns = {
     pricing_identity: 'text?',
     first_byte_ms: 'integer?',
   },
-  /** One move of money; what it moves are its entries, which add up to zero. */
+  /** One movement of money. Its entries add up to zero. */
   gateway_transactions: {
-    /** The request, or a number of its own. */
+    /** The request id, or a generated id. */
     reference: 'text',
-    /** `settle`, `crash`, `credit` or `include`. Once for each reference. */
+    /** `settle`, `crash`, `credit` or `include`; unique for each reference. */
     kind: 'text',
     at: 'text',
     note: 'text?',
@@ -113,20 +113,20 @@ export const columns = {
     key: 'text',
     body_hash: 'text',
     request_id: 'text',
-    /** `open` while the request is under way, `done` with its answer, `gone` where that was not kept. */
+    /** `open` while the request runs, `done` when its answer is stored, `gone` when it is not. */
     state: 'text',
     claimed_at: 'text',
-    /** A JSON object: status, headers, body. */
+    /** A JSON object with status, headers and body. */
     answer: 'text?',
   },
-  /** Gateways on this database. */
+  /** The gateways that use this database. */
   gateway_replicas: {
     id: 'text',
-    /** Of the process: the machine's name, its id there, and when it began (ms since 1970). */
+    /** Identifies the process: host name, pid and start time (ms since 1970). */
     host: 'text',
     pid: 'integer',
     origin: 'integer',
-    /** Milliseconds since 1970 by the database's clock, which all replicas share. */
+    /** Last heartbeat, in ms since 1970 by the database's clock, which all replicas share. */
     beat_at: 'integer',
   },
 } as const satisfies Readonly<Record<string, Columns>>;
@@ -135,5 +135,5 @@ export type TableName = keyof typeof columns;
 export type Row<T extends TableName> = RowOf<(typeof columns)[T]>;
 export type LedgerTables = { [T in TableName]: Row<T> };
 
-/** The accounts that are not a user's. Their rows are made with the tables. */
+/** The system accounts. The migration that creates the tables inserts their rows. */
 export const houseAccounts = { revenue: 'revenue', house: 'house', funding: 'funding' } as const;

@@ -1,4 +1,4 @@
-/** Does one thing after the other, in the order in which they were asked for. */
+/** Creates a queue that runs asynchronous work one at a time, in order. */
 export function turns(): <T>(work: () => Promise<T>) => Promise<T> {
   let last: Promise<void> = Promise.resolve();
   return async (work) => {

@@ -6,13 +6,13 @@ import { OversizedEvent, SseParser } from '../../wires/core/sse-parser.ts';
 import type { Frames } from './types.ts';
 import type { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
-/** Beyond this much that nobody has read (bytes; characters of frames), the connection is not read on. */
+/** Unread data (bytes, or characters of frames) above which reading from the connection is paused. */
 const mostWaiting = 256 * 1024;
-/** Of the body of an error: what a message needs, and no longer than that is worth waiting for. */
+/** Size and time limits of an error body: enough for its message. */
 const errorBytes = 64 * 1024;
 const errorMs = 10_000;
 
-/** What is parsed is written again, recursively; what is short cannot be so deep as to hurt. */
+/** Nesting limit of JSON: parsed values are serialized recursively later. Short texts cannot exceed it. */
 const mostDepth = 10_000;
 const isTooDeep = (text: string): boolean =>
   text.length > 2 * mostDepth &&
@@ -25,13 +25,13 @@ const isTooDeep = (text: string): boolean =>
 export interface AnswerLimits {
   readonly totalMs: number;
   readonly idleMs: number;
-  /** Of a body, unpacked. */
+  /** Size limit of a body, decompressed. */
   readonly maxAnswerBytes: number;
-  /** Of one event. */
+  /** Size limit of one event. */
   readonly maxEventChars: number;
 }
 
-/** Where bytes come from. */
+/** The connection that a body is read from. */
 export interface BodySource {
   pause(): void;
   resume(): void;
@@ -45,7 +45,7 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
 }
 
-/** The body of one answer: a source puts in bytes, one reader takes them out as a whole or as frames. */
+/** The body of one answer. A source pushes bytes; one reader reads them as a text or as frames. */
 export class AnswerBody {
   readonly #limits: AnswerLimits;
   readonly #faults: ProviderFaults;
@@ -56,7 +56,7 @@ export class AnswerBody {
   #bytes = 0;
   #most: number;
   #paused = false;
-  /** No more comes in. */
+  /** No more data is accepted. */
   #over = false;
   #failure: unknown;
   #whole:
@@ -69,7 +69,7 @@ export class AnswerBody {
   #waitingChars = 0;
   #waiter: Waiter | undefined;
 
-  /** @param settled called once, when no more can come: with what went wrong, or undefined */
+  /** @param settled called once at the end, with the failure or undefined */
   constructor(
     limits: AnswerLimits,
     faults: ProviderFaults,
@@ -100,19 +100,19 @@ export class AnswerBody {
     else if (!this.#whole && this.#bytes > mostWaiting) this.#pause();
   }
 
-  /** The provider's end. */
+  /** The provider ended the body. */
   end(): void {
     if (this.#over) return;
     if (this.#parser) for (const frame of this.#parser.end()) this.#deliver(frame);
     this.#finish(undefined);
   }
 
-  /** The source's fault, or the caller's reason to give up. The connection is closed. */
+  /** Ends the body with a failure of the source or the abort reason of the caller. The connection is closed. */
   break(failure: unknown): void {
     this.#break(failure);
   }
 
-  /** @param lenient of an error: its beginning will do, and so will what came before it broke off */
+  /** @param lenient for error bodies: a truncated or broken-off body is accepted */
   text({ lenient }: { readonly lenient: boolean }): Promise<string> {
     this.#takeOnce();
     if (lenient) {
@@ -159,9 +159,9 @@ export class AnswerBody {
     };
   }
 
-  /** Nobody reads on. */
+  /** Discards the rest of the body. */
   cut(): void {
-    // An error is dear, and most are cut when all is read.
+    // Creating an error is expensive, and most bodies are complete when they are cut.
     if (!this.#over) this.#break(this.#faults.cut());
     this.#frames = [];
     this.#taken = 0;
@@ -171,7 +171,7 @@ export class AnswerBody {
     if (this.#whole || this.#parser) throw new Error('the body of an answer is read once');
   }
 
-  /** Of those that are here. */
+  /** Takes the next frame that has arrived. */
   #take(): SseFrame | undefined {
     const frame = this.#frames[this.#taken];
     if (frame === undefined) return undefined;
@@ -197,7 +197,7 @@ export class AnswerBody {
     });
   }
 
-  /** @returns whether all went well */
+  /** @returns false when the body was ended with a failure */
   #parse(parser: SseParser, chunk: Buffer): boolean {
     const before = parser.lines;
     let frames: SseFrame[];
@@ -217,7 +217,7 @@ export class AnswerBody {
       else this.#break(failure);
       return false;
     }
-    // A byte now and then that never makes a line is silence, too.
+    // Bytes that never complete a line count as idle time.
     if (parser.lines !== before) this.#deadlines.news();
     for (const frame of frames) this.#deliver(frame);
     if (this.#waitingChars > mostWaiting) this.#pause();

@@ -1,31 +1,31 @@
 export interface BreakerOptions {
-  /** Failed requests within the window, below which it never opens. */
+  /** Minimum number of failed requests within the window that opens the breaker. */
   readonly failures: number;
   readonly openMs: number;
-  /** In ms, monotonic. */
+  /** Monotonic clock, in ms. */
   readonly now: () => number;
 }
 
-/** Leave to ask a model, and how it went; one of the three, once. */
+/** Permission to send one request to a model. Call one of the three methods once, with the result. */
 export interface BreakerTicket {
-  /** Asked to see whether it is well again: once, without retries. */
+  /** Whether this request tests a model whose breaker is open. A probe is not retried. */
   readonly isProbe: boolean;
   succeeded(): void;
   failed(): void;
-  /** It says nothing of the model's health. */
+  /** The result says nothing about the model's health. */
   dropped(): void;
 }
 
-/** How long an outcome counts. */
+/** How long an outcome counts, in ms. */
 const windowMs = 30_000;
-/** Outcomes of one caller that count: a busy one does not outweigh the others. */
+/** Limit of counted outcomes per caller, so that a busy caller does not outweigh the others. */
 const maxOutcomes = 20;
 const minFailingCallers = 2;
-/** Share of the requests, and of the callers, that must fail. */
+/** Fraction of the requests, and of the callers, that must fail. */
 const failureRate = 0.5;
-/** A probe that takes longer does not hold up the next one. */
+/** After this time the next probe may start, even if the last one has not ended, in ms. */
 const probeMs = 5000;
-/** Callers that are remembered before those of which nothing counts any more are looked for. */
+/** Number of callers above which callers without recent outcomes are removed. */
 const maxCallers = 1000;
 
 interface Outcome {
@@ -34,17 +34,17 @@ interface Outcome {
 }
 
 /**
- * Stands between us and one model of a provider. It opens when most requests fail, those of several callers: what only one
- * caller's requests come to is no reason to refuse the others'. Nobody asks for a while then; after that one request at a
- * time goes through to see, and closes it or opens it again.
+ * Circuit breaker of one model of a provider. It opens when most requests of several callers fail; failures of a single
+ * caller do not open it. While it is open, no requests are sent. After `openMs`, one request at a time is sent as a probe,
+ * which closes the breaker or opens it again.
  */
 export class Breaker {
   readonly #options: BreakerOptions;
   readonly #outcomes = new Map<string, Outcome[]>();
   #openUntil: number | undefined;
-  /** When the last probe began, as long as it is under way. */
+  /** Start time of the running probe. */
   #probing: number | undefined;
-  /** Counts openings and closings: what began before says nothing about what is now. */
+  /** Counts state changes. Results of requests from an earlier state are ignored. */
   #phase = 0;
 
   constructor(options: BreakerOptions) {
@@ -55,7 +55,7 @@ export class Breaker {
     return this.#openUntil !== undefined;
   }
 
-  /** Leave, or for how long there is none, in ms. */
+  /** Returns a ticket, or the time until one may be available. */
   enter(caller: string): BreakerTicket | { readonly restMs: number } {
     if (this.#openUntil === undefined) return this.#usual(caller);
     const now = this.#options.now();
@@ -85,7 +85,7 @@ export class Breaker {
         this.#outcomes.clear();
       }),
       failed: told(() => this.#open()),
-      // The next one tries, where none has begun since.
+      // The next request becomes the probe, unless another probe has started since.
       dropped: told(() => {
         if (this.#probing === now) this.#probing = undefined;
       }),

@@ -7,7 +7,7 @@ export interface ConnectionOptions {
   readonly connectMs: number;
 }
 
-/** Connections that are kept for later requests; those of one mode never serve another. Time limits are the caller's. */
+/** Connection pools, one for each address mode. The caller enforces time limits of answers. */
 export class Connections {
   readonly #options: ConnectionOptions;
   readonly #agents = new Map<AddressMode, Agent>();
@@ -24,7 +24,7 @@ export class Connections {
       allowH2: false,
       headersTimeout: 0,
       bodyTimeout: 0,
-      // Shorter than what providers allow; a hint of the server's counts before it.
+      // Shorter than providers keep connections open; a server's keep-alive hint takes precedence.
       keepAliveTimeout: 30_000,
       maxHeaderSize: 32 * 1024,
     });
@@ -32,7 +32,7 @@ export class Connections {
     return agent;
   }
 
-  /** Breaks off what is still going on. */
+  /** Closes all connections, also those in use. */
   async close(): Promise<void> {
     await Promise.all([...this.#agents.values()].map((agent) => agent.destroy()));
   }

@@ -12,26 +12,26 @@ const byWire: Readonly<Record<WireKind, (key: string) => Headers>> = {
   google: (key) => ({ 'x-goog-api-key': key }),
 };
 
-/** What the wire wants to see beside a key. */
+/** Further headers that a wire requires. */
 const always: Partial<Record<WireKind, Headers>> = {
   'anthropic-messages': { 'anthropic-version': '2023-06-01' },
 };
 
 /**
- * The headers of a request to a provider: its wire's, then those of the body, then the credential, which nothing
+ * Builds the headers of an upstream request: those of the wire, then those of the body, then the credential, which nothing
  * overrides.
- * @param cloudResource it goes to a resource of a cloud, whatever the wire
+ * @param cloudResource whether the request goes to a cloud resource, which takes the key in `api-key` on every wire
  */
 export function providerHeaders(
   wire: WireKind,
   { apiKey, cloudResource }: { readonly apiKey: string | undefined; readonly cloudResource: boolean },
   more: Headers = {},
 ): Record<string, string> {
-  // An endpoint of the caller's own may want none.
+  // A caller's own endpoint may need no key.
   const credential = !apiKey ? {} : cloudResource ? { 'api-key': apiKey } : byWire[wire](apiKey);
   return {
     'user-agent': 'lathe-gateway',
-    // What is packed would be held back until it is worth a block.
+    // Compressed streams are delayed until a block is full.
     'accept-encoding': 'identity',
     ...always[wire],
     ...more,

@@ -1,13 +1,13 @@
 export interface TimeLimits {
-  /** For all of an answer. */
+  /** For the whole answer. */
   readonly totalMs: number;
-  /** Of silence while somebody waits for more. */
+  /** Without data, while the reader waits for it. */
   readonly idleMs: number;
 }
 
 /**
- * The time limits of one answer, on one timer that is set again only when it rings: news cost nothing but a look at the
- * clock. Silence counts only while the reader waits, because a slow reader is not the provider's fault.
+ * The time limits of one answer, with one timer that is set again only when it fires, so that each chunk costs one reading
+ * of the clock. Idle time counts only while the reader waits: a slow reader is not the provider's fault.
  */
 export class Deadlines {
   readonly #limits: TimeLimits;
@@ -25,7 +25,7 @@ export class Deadlines {
     this.#set(this.#news);
   }
 
-  /** Something came. */
+  /** Data arrived. */
   news(): void {
     this.#news = performance.now();
   }

@@ -2,7 +2,7 @@ import type { Candidate, Provider } from '../catalog/types.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { type AddressMode, vettedBase } from './vetting.ts';
 
-/** Where a candidate's requests go. */
+/** Where the requests of a candidate are sent. */
 export type Destination =
   | { readonly kind: 'local' }
   | { readonly kind: 'hosts'; readonly provider: Provider }
@@ -13,13 +13,13 @@ export type Destination =
       readonly cloudResource: boolean;
     };
 
-/** The name of who is asked, for messages. */
+/** The provider name for messages. */
 export const nameOf = ({ model, credential }: Candidate): string =>
   credential.kind === 'byok' ? credential.provider : model.provider.id;
 
 /**
- * The operator's own URLs lead anywhere. A URL that came with a credential is that of a cloud resource, or one that was
- * registered on the command line for an account (`kind:slug`).
+ * Determines the destination of a candidate. URLs of the operator may lead anywhere. A URL that belongs to a credential is
+ * that of a cloud resource, or of an endpoint that was registered on the command line (`kind:slug`).
  * @throws AddressRefused
  */
 export function destinationOf(

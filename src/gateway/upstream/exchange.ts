@@ -7,16 +7,16 @@ import type { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import { isPacked, Unpacking } from './unpacking.ts';
 import { AddressRefused } from './vetting.ts';
 
-/** What one attempt keeps to, and whom it tells. */
+/** Limits and callbacks of one upstream request. */
 export interface ExchangeContext {
   readonly limits: AnswerLimits;
   readonly faults: ProviderFaults;
   readonly signal: AbortSignal;
-  /** Once, when all is over: what went wrong, undefined where nothing did. */
+  /** Called once at the end, with the failure or undefined. */
   readonly settled: (failure: unknown) => void;
 }
 
-/** Of the head and the body of one answer; sources feed it. */
+/** Assembles the head and the body of one answer from the events of a connection. */
 export class Exchange {
   readonly #context: ExchangeContext;
   readonly #source: BodySource;
@@ -58,7 +58,9 @@ export class Exchange {
     if (isPacked(coding)) {
       this.#unpacking = Unpacking.of(coding, this.#source);
       if (!this.#unpacking) {
-        this.#body.break(this.#context.faults.nonsense(`it is packed as '${coding.slice(0, 40)}'`));
+        this.#body.break(
+          this.#context.faults.nonsense(`it has the unknown content-encoding '${coding.slice(0, 40)}'`),
+        );
         return;
       }
       this.#unpacking.into(this.#body, this.#context.faults);
@@ -82,9 +84,9 @@ export class Exchange {
     (this.#unpacking ?? this.#body).end();
   }
 
-  /** The connection failed, or never was. */
+  /** The connection failed or could not be established. */
   fail(error: unknown): void {
-    // It was we who closed it.
+    // The gateway closed the connection itself.
     if (this.#over) return;
     (this.#unpacking ?? this.#body).break(this.#failure(error));
   }
@@ -92,14 +94,14 @@ export class Exchange {
   #failure(error: unknown): UpstreamFailure {
     const { faults } = this.#context;
     if (error instanceof AddressRefused)
-      return faults.unusable(`look at its base URL. ${error.message}`, error);
+      return faults.unusable(`its base URL is not allowed. ${error.message}`, error);
     if (systemCode(error) === 'UND_ERR_INVALID_ARG')
-      return faults.unusable('a header cannot be written; look at the credential.');
+      return faults.unusable('a header is invalid; check the credential.');
     return this.#begun ? faults.brokeOff(error) : faults.unreachable(error);
   }
 }
 
-/** One request over a pooled connection, without a stream in between: its bytes go straight into the body. */
+/** Sends one request over a pooled connection. Its bytes go straight into the body, without a stream in between. */
 export function ask(
   dispatcher: Dispatcher,
   options: Dispatcher.DispatchOptions,
@@ -112,15 +114,15 @@ export function ask(
     resume: () => controller?.resume(),
     abort: () => {
       aborted = true;
-      controller?.abort(new Error('given up'));
+      controller?.abort(new Error('aborted'));
     },
   });
   if (aborted) return exchange.head;
   const handler: Dispatcher.DispatchHandler = {
     onRequestStart(started) {
       controller = started;
-      // Given up while the connection was being made.
-      if (aborted) started.abort(new Error('given up'));
+      // Aborted while the connection was being established.
+      if (aborted) started.abort(new Error('aborted'));
     },
     onResponseStart(_, status, headers) {
       if (status >= 200) exchange.begin(status, flat(headers));

@@ -2,14 +2,14 @@ import { systemCode } from '../../util/system-code.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
-/** What a provider does wrong below the level of its wire, in words for the caller. Never holds a URL or a secret. */
+/** Creates the errors of a provider below the level of its wire, such as timeouts. They never hold a URL or a secret. */
 export class ProviderFaults {
   readonly #name: string;
   readonly #noticed: (failure: UpstreamFailure) => UpstreamFailure;
 
   /**
-   * @param name the provider's
-   * @param noticed sees what speaks against whoever was asked, as it happens, and may say it another way
+   * @param name the provider id
+   * @param noticed called with each failure that counts against the provider's health; may replace the failure
    */
   constructor(name: string, noticed = (one: UpstreamFailure) => one) {
     this.#name = name;
@@ -29,7 +29,7 @@ export class ProviderFaults {
     return this.#unwell(`broke off in the middle of its answer${shown(cause)}`, cause);
   }
 
-  /** One host of several that does not want to. */
+  /** One host of a pool refused the request. */
   refused(status: number): UpstreamFailure {
     return this.#unwell(`answered with status ${status}`);
   }
@@ -39,15 +39,15 @@ export class ProviderFaults {
   }
 
   nonsense(what: string, cause?: unknown): UpstreamFailure {
-    return this.#unwell(`answered what cannot be read: ${what}`, cause);
+    return this.#unwell(`sent an answer that cannot be read: ${what}`, cause);
   }
 
-  /** We did not want the rest. */
+  /** The gateway itself closed the stream. */
   cut(): UpstreamFailure {
     return failure(`The answer of the provider '${this.#name}' was not read to its end.`);
   }
 
-  /** All that an answer may take. A long answer is no sign of bad health. */
+  /** The time limit of an answer. A long answer does not count against the provider's health. */
   tooLong(ms: number): UpstreamFailure {
     return failure(
       `The provider '${this.#name}' did not finish its answer within ${seconds(ms)}. ` +
@@ -56,16 +56,16 @@ export class ProviderFaults {
     );
   }
 
-  /** It is configured so that it cannot be asked. */
+  /** The configuration of the provider is unusable. */
   unusable(why: string, cause?: unknown): UpstreamFailure {
-    return failure(`The provider '${this.#name}' cannot be asked: ${why}`, { cause });
+    return failure(`The provider '${this.#name}' cannot be used: ${why}`, { cause });
   }
 
   /** The breaker of one of its models is open. */
   resting(model: string, ms: number): UpstreamFailure {
     const seconds = Math.max(1, Math.ceil(ms / 1000));
     const message =
-      `Most requests to ${model} of the provider '${this.#name}' failed of late, so it is not asked for now. ` +
+      `Most recent requests to ${model} of the provider '${this.#name}' failed, so it gets no requests for now. ` +
       `Try again in ${seconds} seconds.`;
     const error = new WireError(503, 'upstream_error', message, {
       code: 'upstream_unavailable',
@@ -87,7 +87,7 @@ export class ProviderFaults {
   }
 }
 
-/** The same fault of one host of several: it does not speak against the others, which may be asked at once. */
+/** The same failure for one host of a pool: the other hosts count as healthy and can be tried at once. */
 export const ofOneHost = ({ error, again, cause }: UpstreamFailure): UpstreamFailure =>
   new UpstreamFailure({ error, again, unwell: false, retryAfterMs: 0 }, { cause });
 
@@ -113,7 +113,7 @@ function failure(
 
 const seconds = (ms: number): string => `${ms / 1000} seconds`;
 
-/** Only a code: messages of the system name addresses. */
+/** The system's error code only, because its messages contain addresses. */
 function shown(error: unknown): string {
   const code = systemCode(error);
   return code === undefined ? '' : ` (${code.replace(/^UND_ERR_/, '').toLowerCase()})`;

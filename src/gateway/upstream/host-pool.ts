@@ -1,8 +1,8 @@
-/** How much more than its share of the requests in flight the host of a prefix may have before another takes over. */
+/** Load limit of the preferred host, relative to the least loaded one; above it the next host of the ranking is used. */
 const slack = { factor: 1.25, more: 4 };
-/** A host that does not answer one look may only be busy. */
+/** Failed health checks in a row after which a host counts as down; one may only mean that it is busy. */
 const mostMisses = 2;
-/** Of a prompt: as much as stays the same while a conversation grows. In UTF-16 units. */
+/** Length of the prompt prefix that selects a host, in UTF-16 units. It stays the same while a conversation grows. */
 const prefixLength = 1024;
 
 export interface PoolHost {
@@ -17,22 +17,22 @@ interface Host {
   readonly hash: number;
   up: boolean;
   inFlight: number;
-  /** Looks in a row that found nobody. */
+  /** Failed health checks in a row. */
   misses: number;
-  /** The look at its health under way; what an older one says is out of date. */
+  /** The running health check; the result of an older one is ignored. */
   look: symbol | undefined;
 }
 
 export interface HostPoolOptions {
-  /** Whether the host with this `/health` is well. Rejects where it cannot be reached. */
+  /** Whether the host with this `/health` URL is healthy. Rejects when it cannot be reached. */
   readonly probe: (healthUrl: string) => Promise<boolean>;
   readonly everyMs: number;
 }
 
 /**
- * Hosts that serve the same models. A prompt goes to the host that is likeliest to have its beginning in the KV cache:
- * each prefix has an order of hosts of its own (rendezvous hashing), of which the first that is up and not overloaded
- * takes it. A host that comes or goes moves only its own prefixes.
+ * A pool of hosts that serve the same models. A prompt goes to the host that most likely has its prefix in the KV cache:
+ * each prefix ranks the hosts (rendezvous hashing), and the first that is up and not overloaded is used. Adding or removing
+ * a host moves only the prefixes of that host.
  */
 export class HostPool {
   readonly #hosts: readonly Host[];
@@ -44,7 +44,7 @@ export class HostPool {
       baseUrl,
       healthUrl: healthUrl(baseUrl),
       hash: hashOf(baseUrl),
-      // Until we know better.
+      // Assumed until the first health check.
       up: true,
       inFlight: 0,
       misses: 0,
@@ -59,7 +59,7 @@ export class HostPool {
     return this.#hosts;
   }
 
-  /** Takes a place at a host; undefined where none is up. */
+  /** Reserves a place at a host; undefined when none is up. */
   enter(prefix: string): PoolPlace | undefined {
     const up = this.#hosts.filter((host) => host.up);
     if (up.length === 0) return undefined;
@@ -72,7 +72,7 @@ export class HostPool {
     return new Place(chosen?.host ?? ranked[0]!.host, this);
   }
 
-  /** Whether any host is up, but for one. */
+  /** Whether any host is up, except one. */
   anyUp(but?: string): boolean {
     return this.#hosts.some((host) => host.up && host.baseUrl !== but);
   }
@@ -101,9 +101,9 @@ export class HostPool {
 
 export interface PoolPlace {
   readonly baseUrl: string;
-  /** It cannot be reached: nobody else is sent there until its health says otherwise. */
+  /** The host cannot be reached: it gets no requests until a health check succeeds. */
   failed(): void;
-  /** The body came to its end. */
+  /** The answer's body has ended. */
   leave(): void;
 }
 
@@ -131,7 +131,7 @@ class Place implements PoolPlace {
   }
 }
 
-/** `http://host:8080/v1` has `http://host:8080/health` beside it. */
+/** The health URL of a base URL: `http://host:8080/health` for `http://host:8080/v1`. */
 function healthUrl(baseUrl: string): string {
   const url = new URL(baseUrl);
   url.pathname = url.pathname.replace(/\/+$/, '').replace(/[^/]*$/, 'health');
@@ -145,7 +145,7 @@ function hashOf(text: string): number {
   return hash;
 }
 
-/** Spreads neighbouring hashes over all 32 bits. */
+/** Mixes a hash so that similar inputs differ in all 32 bits. */
 function mixed(hash: number): number {
   let mix = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   mix = Math.imul(mix ^ (mix >>> 13), 0xc2b2ae35);

@@ -17,8 +17,8 @@ export interface LocalContext {
 }
 
 /**
- * Asks the model of this very process: a function call, which keeps to the limits of any other provider. Rejects with
- * `UpstreamFailure`, or with the reason of the signal.
+ * Sends a request to the resident model of this process by a function call, with the same limits as other providers.
+ * Rejects with `UpstreamFailure`, or with the reason of the signal.
  */
 export async function askLocally(
   backend: Backend,
@@ -60,7 +60,7 @@ export async function askLocally(
   }
 }
 
-/** What it means in the gateway's words. Who reads nothing is not told that the provider was late. */
+/** Converts an error of the host. A stalled reader is not reported as a slow provider. */
 function refused(error: HttpError): UpstreamFailure {
   const { status, code, headers } = error;
   const shown = errorObject(error);
@@ -76,7 +76,7 @@ function membersOf({ value, text }: UpstreamBody): Json {
   return isRecord(members) ? members : {};
 }
 
-/** The events as long as the limits allow. Throws as `askLocally` rejects. */
+/** Yields the events within the time limits. Throws the same errors as `sendLocal`. */
 async function* within(
   events: AnswerBatches,
   {
@@ -108,7 +108,7 @@ async function* within(
 }
 
 const unread = () => {
-  throw new Error('an answer of this process has no bytes to read');
+  throw new Error('an answer of the resident model has no body to read');
 };
 const localReply: UpstreamReply = {
   status: 200,

@@ -9,25 +9,25 @@ import { ProviderFaults } from './faults.ts';
 import { type Attempt, type Router, Unaskable } from './types.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
-/** A provider that wants a longer pause is not asked again. */
+/** A provider that asks for a longer delay (`Retry-After`) is not retried, in ms. */
 const longestPauseMs = 10_000;
 const firstPauseMs = 250;
-/** Breakers of callers' own credentials that are remembered. */
+/** Breakers of callers' own credentials that are kept. */
 const mostCallers = 10_000;
 
-/** What became of an attempt. */
+/** The result of an attempt. */
 export interface AttemptReport extends Attempt {
   readonly failure?: UpstreamFailure;
-  /** Before the next attempt on the same candidate; undefined where there is none. */
+  /** Delay before the next attempt on the same candidate; undefined when there is none. */
   readonly pauseMs?: number;
 }
 
 export interface UpstreamRouterOptions {
   readonly limits: Pick<Limits, 'retries' | 'breakerFailures' | 'breakerSecs'>;
   readonly onAttempt?: (report: AttemptReport) => void;
-  /** In ms, monotonic. */
+  /** Monotonic clock, in ms. */
   readonly now?: () => number;
-  /** From 0 to below 1. */
+  /** Returns a number from 0 to below 1. */
   readonly random?: () => number;
 }
 
@@ -75,10 +75,10 @@ export class UpstreamRouter implements Router {
             ticket.dropped();
             throw error;
           }
-          // Where most requests fail, to ask again only adds to it.
+          // When the breaker is open, retries would only add load.
           const more = error.again && tries < this.#options.limits.retries && !breaker.isOpen;
           const pauseMs = more ? this.#pause(tries, error) : undefined;
-          // A request counts once, however often it was tried.
+          // The breaker counts a request once, however many attempts it had.
           if (pauseMs === undefined) judge(error, ticket);
           this.#options.onAttempt?.({
             ...about,
@@ -98,12 +98,12 @@ export class UpstreamRouter implements Router {
       }
     }
     if (last) throw last;
-    if (!soonest) throw new Error('no candidate to ask');
+    if (!soonest) throw new Error('no candidates');
     const { model } = soonest.candidate;
     throw new ProviderFaults(nameOf(soonest.candidate)).resting(model.id, soonest.restMs);
   }
 
-  /** In ms, as the provider wishes or longer each time; undefined where waiting would take too long. */
+  /** Retry delay in ms: the provider's `Retry-After`, or exponential backoff; undefined when it would be too long. */
   #pause(tries: number, { retryAfterMs }: UpstreamFailure): number | undefined {
     const { random } = this.#options;
     if (retryAfterMs === undefined)
@@ -114,7 +114,7 @@ export class UpstreamRouter implements Router {
   #breakerOf(candidate: Candidate): Breaker {
     const isOfHouse = candidate.credential.kind === 'house';
     const key = breakerKey(candidate);
-    // Of too many callers' breakers, the one made first goes: `get` would keep those in use.
+    // `peek`, not `get`: when there are too many, the oldest breaker is dropped, not the least recently used.
     const known = isOfHouse ? this.#ofHouse.get(key) : this.#ofCallers.peek(key);
     if (known) return known;
     const { limits, now } = this.#options;
@@ -130,12 +130,12 @@ export class UpstreamRouter implements Router {
 
 function judge(failure: UpstreamFailure, ticket: BreakerTicket): void {
   if (failure.unwell) ticket.failed();
-  // A refusal is an answer.
+  // A refused request is a working provider.
   else if (failure.again) ticket.dropped();
   else ticket.succeeded();
 }
 
-/** One model of a provider may fail while its others are well; a caller's own credential or address is nobody else's business. */
+/** Breakers are kept per model, because one may fail while others work, and per caller credential and base URL. */
 function breakerKey({ model, credential }: Candidate): string {
   if (credential.kind === 'house') return `${model.provider.id} ${model.id}`;
   const { provider, baseUrl = '', apiKey } = credential;

@@ -14,15 +14,15 @@ import { AddressRefused } from './vetting.ts';
 import { vettedGet } from './vetted-get.ts';
 
 export interface TransportLimits {
-  /** For all of a buffered answer. */
+  /** Total time of a buffered answer. */
   readonly bufferedMs: number;
-  /** For all of a stream, and for silence in it. */
+  /** Total time of a stream, and its idle limit. */
   readonly streamMs: number;
   readonly streamIdleMs: number;
   readonly connectMs: number;
   readonly maxAnswerBytes: number;
   readonly maxEventChars: number;
-  /** Between two looks at the health of a pool's hosts. */
+  /** Interval of the health checks of a pool's hosts. */
   readonly healthMs: number;
 }
 
@@ -40,7 +40,7 @@ const usualLimits: TransportLimits = {
 
 export interface TransportOptions {
   readonly limits?: Partial<TransportLimits>;
-  /** Providers of callers' own credentials, as configured. */
+  /** The configured providers of callers' own credentials. */
   readonly byok?: readonly ByokProvider[];
   /** Answers for the provider `local`. */
   readonly local?: Backend;
@@ -54,7 +54,7 @@ export class UndiciTransport implements Transport {
   readonly #resolve: Resolve;
   readonly #connections: Connections;
   readonly #pools = new Map<string, HostPool>();
-  /** Of the house's own providers, which lead to the same place each time. */
+  /** Destinations of the operator's providers, which never change. */
   readonly #houses = new WeakMap<Provider, Destination>();
 
   constructor({ limits = {}, byok = [], local, resolve = systemResolve }: TransportOptions = {}) {
@@ -91,7 +91,7 @@ export class UndiciTransport implements Transport {
       return to;
     } catch (error) {
       if (!(error instanceof AddressRefused)) throw error;
-      throw faults.unusable(`look at its base URL. ${error.message}`, error);
+      throw faults.unusable(`its base URL is not allowed. ${error.message}`, error);
     }
   }
 
@@ -127,7 +127,7 @@ export class UndiciTransport implements Transport {
     );
   }
 
-  /** What goes wrong with one host of several is no fault of the provider: the next attempt finds another host. */
+  /** Sends to one host of a pool. A failure of one host is not a failure of the provider: a retry uses another host. */
   async #askPool(sending: Sending, provider: Provider): Promise<UpstreamReply> {
     const pool = this.#poolOf(provider);
     const place = pool.enter(sending.prefix);
@@ -140,7 +140,7 @@ export class UndiciTransport implements Transport {
     const at = { mode: 'house', base: new URL(place.baseUrl), cloudResource: false } as const;
     const reply = await this.#askAt(sending, { kind: 'url', ...at }, context);
     if (![502, 503].includes(reply.status) || !pool.anyUp(place.baseUrl)) return reply;
-    // It starts, stops or has enough to do.
+    // The host is starting, stopping or overloaded.
     reply.cut();
     throw faults.refused(reply.status);
   }

@@ -2,63 +2,63 @@ import type { Candidate } from '../catalog/types.ts';
 import type { BackendAnswer } from '../../wires/core/backend.ts';
 import type { SseFrame, UpstreamBody } from '../../wires/core/wire.ts';
 
-/** A candidate that this request cannot be put to at all. */
+/** The wire of a candidate cannot express this request. */
 export class Unaskable extends Error {}
 
 export interface Sending {
   readonly candidate: Candidate;
   readonly body: UpstreamBody;
   readonly stream: boolean;
-  /** Chooses the host of a pool. */
+  /** Prompt prefix: selects the host of a pool. */
   readonly prefix: string;
-  /** Gives up: the connection is closed. */
+  /** Aborts the request and closes its connection. */
   readonly signal: AbortSignal;
   readonly traceparent?: string | undefined;
 }
 
 export interface Frames extends AsyncIterable<SseFrame> {
-  /** One that is here already, if there is one. */
+  /** Returns a frame that has already arrived, if any. */
   readonly ready?: () => SseFrame | undefined;
-  /** Whether the provider came to its end in order, and all of it was taken. */
+  /** Whether the stream ended normally and every frame was read. */
   readonly ended?: () => boolean;
 }
 
-/** The head of an answer; the body is read once, by one of the two, or `cut`. */
+/** The head of an upstream answer. Its body is read once, with `text` or `frames`, or discarded with `cut`. */
 export interface UpstreamReply {
   readonly status: number;
-  /** Lower-case names; several of a name joined by `, `. */
+  /** Names in lower case; repeated headers are joined with `, `. */
   readonly headers: Readonly<Record<string, string>>;
-  /** All of it. Rejects with `UpstreamFailure` where it breaks off, is too large or takes too long. */
+  /** Reads the whole body. Rejects with `UpstreamFailure` when it breaks off, is too large or takes too long. */
   readonly text: () => Promise<string>;
-  /** Frames as they come. Throws `UpstreamFailure` likewise, and when nothing comes for the idle limit. */
+  /** Reads frames as they arrive. Throws `UpstreamFailure` as `text` does, and when none arrives within the idle limit. */
   readonly frames: () => Frames;
   readonly cut: () => void;
-  /** The answer of the model of this process, which comes as events, without a body to read. */
+  /** The answer of the resident model: events in place of a body. */
   readonly local?: BackendAnswer;
 }
 
-/** The way to providers: pooled connections, vetted addresses, time limits; one attempt. */
+/** Sends one attempt to a provider, with pooled connections, vetted addresses and time limits. */
 export interface Transport {
-  /** Resolves with the head, whatever its status. Rejects with `UpstreamFailure` where there is none. */
+  /** Resolves with the head of the answer, for every status. Rejects with `UpstreamFailure` when there is no answer. */
   send(sending: Sending): Promise<UpstreamReply>;
   close(): Promise<void>;
 }
 
 export interface Attempt {
   readonly candidate: Candidate;
-  /** Of all, from 0. */
+  /** Number of the attempt among all of the request, from 0. */
   readonly n: number;
-  /** The candidate's place in the chain: 0 is what was asked for. */
+  /** Index of the candidate: 0 is the requested model. */
   readonly place: number;
 }
 
-/** Tries candidates in turn, each a few times with growing pauses, none whose breaker is open. */
+/** Tries candidates in order, each with retries and exponential backoff. Candidates with an open breaker are skipped. */
 export interface Router {
   /**
-   * `attempt` may reject with `UpstreamFailure`, as long as nothing was sent to the caller, and with `Unaskable` for any
-   * candidate but the first, which then is passed by; anything else passes through.
-   * Rejects with the last failure when nothing is left.
-   * @param caller whose requests they are: what only one caller's come to opens no breaker
+   * `attempt` may reject with `UpstreamFailure` as long as nothing was sent to the caller, and with `UntranslatableRequest`
+   * to skip a fallback; other errors pass through.
+   * Rejects with the last failure when every candidate failed.
+   * @param caller id of the caller: failures of a single caller do not open a breaker
    */
   run<T>(
     candidates: readonly Candidate[],

@@ -14,14 +14,14 @@ const decoders: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
 export const isPacked = (coding: string | undefined): coding is string =>
   coding !== undefined && coding !== '' && coding.toLowerCase() !== 'identity';
 
-/** Between a source and a body whose bytes are packed: we ask for none such, but some providers pack all the same. */
+/** Decompresses a body. The gateway asks for uncompressed answers, but some providers compress them anyway. */
 export class Unpacking implements BodySource {
   readonly #source: BodySource;
   readonly #decoder: Transform;
   #body: AnswerBody | undefined;
   #held = false;
 
-  /** @returns undefined where the coding is not known */
+  /** @returns undefined for an unknown coding */
   static of(coding: string, source: BodySource): Unpacking | undefined {
     const make = decoders.get(coding.trim().toLowerCase());
     return make && new Unpacking(make(), source);
@@ -41,7 +41,7 @@ export class Unpacking implements BodySource {
     this.#decoder
       .on('data', (bytes: Buffer) => body.push(bytes))
       .on('end', () => body.end())
-      .on('error', (error) => body.break(faults.nonsense('it cannot be unpacked', error)));
+      .on('error', (error) => body.break(faults.nonsense('it cannot be decompressed', error)));
   }
 
   push(chunk: Buffer): void {

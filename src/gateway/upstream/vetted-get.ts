@@ -6,19 +6,18 @@ import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import { AddressRefused, type UrlRules, vettedConnector, vettedUrl } from './vetting.ts';
 
 export interface VettedGetOptions extends UrlRules {
-  /** The provider's, for messages. */
+  /** The provider name for messages. */
   readonly name: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** For all of it. */
+  /** For the whole request. */
   readonly timeoutMs?: number;
   readonly resolve?: Resolve;
   readonly signal?: AbortSignal;
 }
 
 /**
- * GETs a URL for its status alone: nothing of the body is read, no redirect is followed, and the connection is used for
- * nothing else.
- * @throws AddressRefused, or UpstreamFailure where there is no answer
+ * GETs a URL for its status only: the body is not read, redirects are not followed, and the connection is not reused.
+ * @throws AddressRefused, or UpstreamFailure when there is no answer
  */
 export async function vettedGet(
   text: string,

@@ -4,29 +4,29 @@ import { isPrivate, isPublic } from '../../addresses/ranges.ts';
 import { type Address, answerLookup, type Resolve } from '../../addresses/resolve.ts';
 
 /**
- * Where a URL may lead, by who wrote it.
- * - `house`: the operator's configuration: anywhere.
+ * Which addresses a URL may lead to, depending on who wrote it.
+ * - `house`: the operator, in the configuration: any address.
  * - `public`: a caller, over HTTP: https to a cloud resource below one of the provider's host names.
- * - `registered`: the operator's command line, for an account: https to the internet, plain http to loopback and private
- *   addresses.
+ * - `registered`: the operator, on the command line, for an account: https to public addresses, plain http to loopback and
+ *   private addresses.
  */
 export type AddressMode = 'house' | 'public' | 'registered';
 
-/** A URL that must not be asked. The message speaks of it as 'it', for whoever wrote it, and repeats nothing of it. */
+/** A URL that is not allowed. The message calls it 'it' and repeats no part of it. */
 export class AddressRefused extends Error {}
 
 export interface UrlRules {
   readonly mode: AddressMode;
-  /** As `.openai.azure.com`: of `public`. */
+  /** Allowed host suffixes of mode `public`, such as `.openai.azure.com`. */
   readonly hostSuffixes?: readonly string[];
 }
 
 /**
- * A URL, checked as far as its text goes. Where its name leads is looked at for every connection (`vettedConnector`).
+ * Checks the text of a URL. The addresses of its host name are checked for every connection (`createVettedConnector`).
  * @throws AddressRefused
  */
 export function vettedUrl(text: string, { mode, hostSuffixes = [] }: UrlRules): URL {
-  if (!URL.canParse(text)) throw new AddressRefused('It is no absolute URL; write https://host/path.');
+  if (!URL.canParse(text)) throw new AddressRefused('It is not an absolute URL; write https://host/path.');
   const url = new URL(text);
   if (mode === 'public' && url.protocol !== 'https:')
     throw new AddressRefused('It must begin with https://.');
@@ -45,8 +45,8 @@ export function vettedUrl(text: string, { mode, hostSuffixes = [] }: UrlRules): 
 }
 
 /**
- * A base URL: checked likewise, without a slash at its end. That of a cloud resource ends in `basePath`.
- * @param basePath what stands below a resource, as `/openai/v1`: of `public`
+ * Checks a base URL in the same way. The result has no trailing slash; that of a cloud resource ends in `basePath`.
+ * @param basePath path below a cloud resource, such as `/openai/v1`; for mode `public`
  * @throws AddressRefused
  */
 export function vettedBase(text: string, { basePath = '', ...rules }: UrlRules & { basePath?: string }): URL {
@@ -64,7 +64,7 @@ export function vettedBase(text: string, { basePath = '', ...rules }: UrlRules &
   return url;
 }
 
-/** Something stands before the suffix, and the suffix begins at a dot. */
+/** Whether a host is a subdomain of the suffix. */
 function belowSuffix(host: string, suffix: string): boolean {
   const dotted = suffix.startsWith('.') ? suffix : `.${suffix}`;
   return host.length > dotted.length && !host.startsWith('.') && host.endsWith(dotted.toLowerCase());
@@ -84,11 +84,11 @@ function rule(mode: AddressMode, protocol: string): Rule {
     };
   return {
     fits: isPublic,
-    refusal: 'Its host leads to an address that is not on the public internet.',
+    refusal: 'Its host has an address that is not on the public internet.',
   };
 }
 
-/** One bad address condemns all: it is how a name is bent to a machine of the house. @throws AddressRefused */
+/** Requires every address to be allowed: one internal address among them is an SSRF attempt. @throws AddressRefused */
 function vetted(addresses: readonly Address[], { fits, refusal }: Rule): readonly Address[] {
   if (addresses.length === 0 || !addresses.every(({ address }) => fits(address)))
     throw new AddressRefused(refusal);
@@ -99,8 +99,8 @@ const lookUp = async (host: string, rules: Rule, resolve: Resolve): Promise<read
   vetted(await resolve(host), rules);
 
 /**
- * Connects after a look at the addresses, anew for every connection, and to just the addresses that were looked at: a
- * name that changes its mind between check and connection changes nothing.
+ * Creates a connector that resolves and checks the addresses for every connection, and connects only to the checked ones.
+ * This prevents DNS rebinding.
  */
 export function vettedConnector(
   mode: AddressMode,
@@ -113,7 +113,7 @@ export function vettedConnector(
         const refuse = (error: Error) => done(error, '');
         lookUp(host, rules, resolve).then((addresses) => answerLookup(addresses, options, done), refuse);
       };
-      // HTTP/1.1: an answer that is cut closes its own connection and nobody else's.
+      // HTTP/1.1 only: canceling an answer closes its connection, which no other request shares.
       return [protocol, { rules, connect: buildConnector({ allowH2: false, timeout: connectMs, lookup }) }];
     }),
   );
@@ -122,7 +122,7 @@ export function vettedConnector(
     if (!one) throw new Error(`no connector for ${options.protocol}`);
     const family = isIP(options.hostname);
     try {
-      // Addresses are not looked up, so the lookup would not see them.
+      // IP literals are not resolved, so `lookup` does not check them.
       if (family !== 0) vetted([{ address: options.hostname, family }], one.rules);
     } catch (error) {
       queueMicrotask(() => callback(error as Error, null));

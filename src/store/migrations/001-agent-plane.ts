@@ -5,7 +5,7 @@ const started = 'started_at endpoint_id state';
 const ended = 'ended_at outcome last_event result session_id';
 const tokens = 'prompt_tokens completion_tokens';
 
-/** Texts and whole numbers only: what both databases treat alike. `schema.ts` says what they mean. */
+/** Only texts and integers, which both databases treat alike. `schema.ts` documents the columns. */
 const tables: Readonly<Record<string, Table>> = {
   counters: { key: 'name', text: 'name', count: 'value' },
   acts: {
@@ -83,14 +83,14 @@ const indexes = [
   ['store_sessions_open', 'store_sessions', ['endpoint_id', 'closed_at']],
 ] as const;
 
-/** Two rows with no value in such a column do not collide. */
+/** Unique indexes. Rows with null in such a column do not conflict. */
 const uniques = [
   ['tasks_idempotency', 'tasks', ['idempotency_key']],
   ['external_idempotency', 'external_sessions', ['idempotency_key']],
   ['receipts_by_id', 'receipts', ['id']],
 ] as const;
 
-/** What the numbers of tasks, pending changes, acts, signals and store sessions are counted with. */
+/** Counters for the numbers of tasks, pending changes, acts, signals and store sessions. */
 const counters = ['task', 'pending', 'act', 'signal', 'session'];
 
 export async function up(db: Kysely<unknown>): Promise<void> {

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely';
 import { createTable, type Table } from './create-table.ts';
 
-/** What only the observe plane reads. `schema.ts` says what the columns mean. */
+/** Tables that only the observe plane reads. `schema.ts` documents the columns. */
 const tables: Readonly<Record<string, Table>> = {
   completions: {
     key: 'endpoint_id id',

@@ -1,6 +1,6 @@
 import { type CreateTableBuilder, type Kysely, PostgresAdapter, sql } from 'kysely';
 
-/** Names of columns, a space between them: texts, whole numbers and floating ones, which both databases treat alike. */
+/** A table definition. Each member lists column names, separated by spaces; both databases treat these types alike. */
 export interface Table {
   readonly key: string;
   readonly text: string;
@@ -11,7 +11,7 @@ export interface Table {
 }
 
 export async function createTable(db: Kysely<unknown>, name: string, table: Table): Promise<void> {
-  // In the order of its code points, whatever the language of the server.
+  // Sorts by code points, independent of the server's locale.
   const text = db.getExecutor().adapter instanceof PostgresAdapter ? sql`text collate "C"` : 'text';
   const columns = (
     names: string | undefined,

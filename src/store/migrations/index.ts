@@ -3,7 +3,7 @@ import { up as agentPlane } from './001-agent-plane.ts';
 import { up as observed } from './002-observed.ts';
 import { up as peerScopes } from './003-peer-scopes.ts';
 
-/** In the order of their names. One that was released is never changed: the next one mends it. */
+/** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
   '001-agent-plane': { up: agentPlane },
   '002-observed': { up: observed },

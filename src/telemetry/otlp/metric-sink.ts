@@ -6,14 +6,14 @@ import { ownProvider, providerName } from '../providers.ts';
 import { providerOf } from '../spans.ts';
 import { perOutputTokenMs } from '../pace.ts';
 
-/** As the conventions have them, in seconds. */
+/** Bucket boundaries of the GenAI semantic conventions, in seconds. */
 const durations = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const firstTokens = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 const perToken = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5];
-/** In tokens. */
+/** Bucket boundaries in tokens. */
 const usages = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
-/** The metrics of the GenAI conventions, and what the gateway spends. */
+/** Exports the metrics of the GenAI semantic conventions, and the gateway's cost. */
 export class MetricSink implements Sink {
   readonly #requests: Histogram;
   readonly #firstTokens: Histogram;
@@ -26,26 +26,26 @@ export class MetricSink implements Sink {
   constructor(meter: Meter) {
     const seconds = (name: string, description: string, explicitBucketBoundaries: number[]) =>
       meter.createHistogram(name, { description, unit: 's', advice: { explicitBucketBoundaries } });
-    this.#requests = seconds('gen_ai.server.request.duration', 'How long requests took.', durations);
+    this.#requests = seconds('gen_ai.server.request.duration', 'Duration of requests.', durations);
     this.#firstTokens = seconds(
       'gen_ai.server.time_to_first_token',
-      'Time to the first piece of the answer, of requests that succeeded.',
+      'Time to the first token of successful requests.',
       firstTokens,
     );
     this.#perToken = seconds(
       'gen_ai.server.time_per_output_token',
-      'Time of each token behind the first, of requests that succeeded.',
+      'Time per output token after the first, of successful requests.',
       perToken,
     );
-    this.#operations = seconds('gen_ai.client.operation.duration', 'How long operations took.', durations);
+    this.#operations = seconds('gen_ai.client.operation.duration', 'Duration of operations.', durations);
     this.#tokens = meter.createHistogram('gen_ai.client.token.usage', {
-      description: 'Tokens that went in and came out.',
+      description: 'Input and output tokens.',
       unit: '{token}',
       valueType: ValueType.INT,
       advice: { explicitBucketBoundaries: usages },
     });
     this.#cost = meter.createCounter('lathe.gateway.cost', {
-      description: 'What requests at the gateway cost, in billionths of a US dollar.',
+      description: 'Cost of gateway requests, in nanodollars (1e-9 USD).',
       unit: '{nanousd}',
       valueType: ValueType.INT,
     });
@@ -107,7 +107,7 @@ export class MetricSink implements Sink {
   ): Attributes {
     const { ending } = work;
     const error = ending && errorTypeOf(ending);
-    // A caller may ask for whatever it likes; what then did some work is a model.
+    // A caller may request any name. Only a name that was not refused is known to be a model.
     const refused = ending?.outcome === 'refused';
     const named = (model: string) => (refused ? this.#models.ofClaimed(model) : this.#models.of(model));
     return {

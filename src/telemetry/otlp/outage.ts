@@ -1,7 +1,7 @@
 import { shortName } from '../names.ts';
 
 interface Result {
-  /** 0: it arrived. */
+  /** 0 means success. */
   readonly code: number;
   readonly error?: Error;
 }
@@ -9,10 +9,10 @@ interface Exporter<Items> {
   export(items: Items, done: (result: Result) => void): void;
 }
 
-/** A collector that comes and goes is no news each time. */
+/** Minimum interval between two notices about the same signal. */
 const quietMs = 600_000;
 
-/** Tells an operator that a signal does not arrive: once, and again when it still, or anew, does not much later. */
+/** Notifies the operator that exports of a signal fail, at most once per `quietMs`. */
 export class Outage {
   readonly #signal: string;
   readonly #origin: string;
@@ -21,12 +21,12 @@ export class Outage {
 
   constructor(signal: string, url: string, onNotice: (message: string) => void) {
     this.#signal = signal;
-    // Neither path nor query, where some collectors want a key.
+    // Only the origin: some collectors take a key in the path or the query.
     this.#origin = new URL(url).origin;
     this.#onNotice = onNotice;
   }
 
-  /** The exporter, listened to. One that throws counts as one that failed. */
+  /** Wraps an exporter to observe its results. An exception counts as a failure. */
   watch<Items, One extends Exporter<Items>>(exporter: One): One {
     const send = exporter.export.bind(exporter);
     exporter.export = (items, done) => {
@@ -51,8 +51,8 @@ export class Outage {
       .filter((part) => part !== undefined && part !== '')
       .join(' ');
     this.#onNotice(
-      `telemetry: ${this.#signal} do not arrive at ${this.#origin} (${shortName(reason || 'it gave no reason')}); ` +
-        'they are dropped until they do',
+      `telemetry: ${this.#signal} cannot be sent to ${this.#origin} (${shortName(reason || 'no reason given')}); ` +
+        'they are dropped until it works again',
     );
   }
 }

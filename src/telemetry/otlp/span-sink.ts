@@ -21,11 +21,11 @@ export interface SpanSinkOptions {
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL };
 
-/** A span for each work. */
+/** Exports an OpenTelemetry span for each unit of work. */
 export class SpanSink implements Sink {
   readonly #options: SpanSinkOptions;
   readonly #spans = new WeakMap<Work, { readonly span: Span; readonly content: boolean }>();
-  /** Spans whose texts are still to be read over. */
+  /** Spans whose content is not redacted yet. */
   readonly #unread = new Set<() => void>();
 
   constructor(options: SpanSinkOptions) {
@@ -42,7 +42,7 @@ export class SpanSink implements Sink {
       : ROOT_CONTEXT;
     const startTime = timeOf(work.startedAt.getTime());
     const span = tracer.startSpan(work.kind, { kind: kinds[spanKind(work)], startTime }, context);
-    // What is allowed only later was not said under that rule.
+    // Decided at the start: content recorded before it was allowed is not exported.
     this.#spans.set(work, { span, content: work.said !== undefined && contentAllowed(rackOf(work)) });
     work.traceparent = traceparentOf(span.spanContext());
   };
@@ -62,7 +62,7 @@ export class SpanSink implements Sink {
     else span.end(endTime);
   };
 
-  /** What is still to be read over is read now. */
+  /** Redacts and ends the remaining spans at once. */
   finish(): void {
     for (const read of this.#unread) read();
   }
@@ -72,7 +72,7 @@ export class SpanSink implements Sink {
     return this.#spans.get(work.parent)?.span.spanContext();
   }
 
-  /** Not in the middle of the work: patterns over long texts take their time. */
+  /** Redacts content and ends the span after the current work, because patterns over long texts are slow. */
   #readLater(work: Work, span: Span, endTime: HrTime): void {
     const read = () => {
       if (!this.#unread.delete(read)) return;
@@ -81,7 +81,7 @@ export class SpanSink implements Sink {
       try {
         if (contentAllowed(rack)) span.setAttributes(contentOf(work, (text) => redact(text, rack)));
       } catch {
-        // What cannot be read over is not sent.
+        // Content that cannot be redacted is not exported.
         span.setAttribute('lathe.content.dropped', true);
       }
       span.end(endTime);
@@ -91,7 +91,7 @@ export class SpanSink implements Sink {
   }
 }
 
-/** Of milliseconds since 1970. */
+/** Converts milliseconds since 1970 to OpenTelemetry's time format. */
 function timeOf(ms: number): HrTime {
   const seconds = Math.floor(ms / 1000);
   return [seconds, Math.round((ms - seconds * 1000) * 1e6)];

@@ -1,4 +1,4 @@
-/** All that needs OpenTelemetry's SDK: nothing imports this but by `import()`. */
+/** Everything that needs OpenTelemetry's SDK. Imported with `import()` only, so that it is loaded on demand. */
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-http';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { type Resource, resourceFromAttributes } from '@opentelemetry/resources';
@@ -22,11 +22,11 @@ import { Outage } from './outage.ts';
 import { SpanSink } from './span-sink.ts';
 
 const scope = 'lathe';
-/** What closing may take. */
+/** Time limit of closing, in ms. */
 const closeMs = 2000;
-/** Spans that wait for the collector, and those of a request to it. */
+/** Limits of queued spans, and of spans in one export request. */
 const [mostWaiting, mostTogether] = [1024, 256];
-/** Requests under way at once: at closing all that waits goes out beside the one that is on its way. */
+/** Limit of concurrent export requests: on close, the whole queue is sent in addition to the running request. */
 const mostRequests = mostWaiting / mostTogether + 1;
 const exportMs = 10_000;
 
@@ -88,7 +88,7 @@ function startTraces(
   const sink = new SpanSink({ tracer: provider.getTracer(scope, version), contentAllowed, redact });
   const close = async () => {
     sink.finish();
-    // Rejects with the first request that fails, while others are still on their way.
+    // `shutdown` rejects at the first failed request, while others are still running.
     await provider.shutdown().catch(() => undefined);
     await exporter.forceFlush();
   };
@@ -125,7 +125,7 @@ function samplerOf({ sampler, ratio }: TelemetrySettings): Sampler {
   return new ParentBasedSampler({ root: roots[root]() });
 }
 
-/** Work goes on, whatever telemetry makes of it. */
+/** Wraps handlers so that their exceptions do not reach the observed work. Only the first is reported. */
 function guarded(onNotice: (message: string) => void): (see: (work: Work) => void) => (work: Work) => void {
   let told = false;
   return (see) => (work) => {
@@ -134,7 +134,7 @@ function guarded(onNotice: (message: string) => void): (see: (work: Work) => voi
     } catch (error) {
       if (told) return;
       told = true;
-      onNotice(`telemetry: some work is not seen: ${errorMessage(error)}`);
+      onNotice(`telemetry: an event could not be recorded: ${errorMessage(error)}`);
     }
   };
 }

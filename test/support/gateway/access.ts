@@ -15,7 +15,7 @@ import { ManualClock } from '../manual-clock.ts';
 
 export const plantedKey = 'sk-proj-4fJ29aKQx0LmZ81TyBv7WnQpR3uXcD5e';
 
-/** What a refusal says on the wire. None of it, not even its cause, holds anything of the planted key. */
+/** The wire form of an error. Neither it nor its cause contains any part of the planted key. */
 export async function refusalOf(work: Promise<unknown>) {
   const error = await work.then(
     () => new Error('it was done'),
@@ -58,7 +58,7 @@ export const byok: readonly ByokProvider[] = [
   },
 ];
 
-/** Credentials on a database, with a provider that says what `answer` holds. */
+/** Credentials on a database, with a provider that returns `answer`. */
 export class AccessWorld {
   readonly clock = new ManualClock();
   readonly url: string;
@@ -96,7 +96,7 @@ export class AccessWorld {
     );
   }
 
-  /** Somebody at the database itself. */
+  /** Direct access to the database. */
   async change(id: string, values: Partial<AccessTables['gateway_credentials']>): Promise<void> {
     await this.store.transaction((tx) =>
       tx
@@ -108,7 +108,7 @@ export class AccessWorld {
     );
   }
 
-  /** All that the database holds, as text: every row of every table, and the files where there are some. */
+  /** The whole content of the database as text: every row of every table, and its files, if any. */
   async dump(): Promise<string> {
     const texts: string[] = [];
     const path = /^sqlite:(.+)$/.exec(this.url)?.[1];

@@ -1,4 +1,4 @@
-/** The same small request in the words of each wire of callers. */
+/** The same small request on each client wire. */
 export const wires = {
   chat: {
     path: '/v1/chat/completions',
@@ -46,7 +46,7 @@ export const wires = {
 
 export type CallerWire = keyof typeof wires;
 
-/** Which models can be asked on which wire. */
+/** The models that each wire serves. */
 export const pairs: readonly (readonly [wire: CallerWire, model: string])[] = [
   ['chat', 'chat'],
   ['chat', 'responses'],

@@ -32,7 +32,7 @@ const modelOf = (provider: Provider): Model => ({
   efforts: [],
 });
 
-/** Of the house, with one model; what it costs does not matter. */
+/** A provider with the operator's credential and one model; its price does not matter. */
 export function aCandidate(
   baseUrls: string | readonly string[],
   {

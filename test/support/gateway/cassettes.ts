@@ -23,7 +23,7 @@ function pathOf(name: string): string {
   return path;
 }
 
-/** A recorded body that was not streamed. @param name as `google/google-text` */
+/** A recorded buffered body. @param name such as `google/google-text` */
 export const recordedBody = (name: string): string => readFileSync(pathOf(`${name}.json`), 'utf8');
 
 /** A recorded stream. @param name as `google/google-text`, with `.chunks.txt` or `.sse` */
@@ -42,7 +42,7 @@ function typeIn(payload: string): string | undefined {
   try {
     return (JSON.parse(payload) as { type?: string }).type;
   } catch {
-    // One recording has a line that is no JSON.
+    // One recording has a line that is not JSON.
     return undefined;
   }
 }

@@ -7,7 +7,7 @@ import type {
 } from '../../../src/wires/core/wire.ts';
 import type { SseFrame } from '../../../src/wires/core/wire.ts';
 
-/** A request as the gateway hands it on. */
+/** A request as the gateway passes it on. */
 export function askedOn(wire: ClientWire, body: object): ClientRequest {
   const text = JSON.stringify(body);
   const parsed = JSON.parse(text) as Record<string, unknown>;
@@ -28,7 +28,7 @@ const receipt = {
   reason: 'as_requested',
 } as const;
 
-/** All that a stream makes of frames: what the caller gets, and what it says. */
+/** The result of translating frames: the caller's text and the answer events. */
 export function through(
   stream: StreamTranslation,
   frames: readonly SseFrame[],
@@ -43,7 +43,7 @@ export function through(
   return { text: text + (failure ? stream.fail(failure.error) : stream.end(receipt)), events };
 }
 
-/** Contents only, pieces that follow each other put together. */
+/** Content events only, with adjacent pieces joined. */
 export function contentsOf(events: readonly AnswerEvent[]): AnswerEvent[] {
   const whole: AnswerEvent[] = [];
   for (const event of events) {

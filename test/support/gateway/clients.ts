@@ -10,7 +10,7 @@ import type { Customer } from './world.ts';
 
 type Json = Record<string, unknown>;
 
-/** What Open Responses wants of every response, whatever OpenAI's document says. */
+/** Members that Open Responses requires in every response, regardless of OpenAI's document. */
 const openResponsesKeys =
   'id object created_at completed_at status incomplete_details model previous_response_id instructions output error tools tool_choice truncation parallel_tool_calls text top_p presence_penalty frequency_penalty top_logprobs temperature reasoning usage max_output_tokens max_tool_calls store background service_tier metadata safety_identifier prompt_cache_key'.split(
     ' ',
@@ -36,7 +36,7 @@ export function clientsOf(url: string, { secret }: Customer, maxRetries = 0) {
     const kind = kinds.find(([ending]) => path.endsWith(ending))?.[1];
     if (kind === undefined) return response;
     const copy = response.clone();
-    // A caller that leaves takes the copy with it.
+    // A disconnect of the caller ends the copy too.
     const judge = copy.text().then(
       (text) => {
         for (const fault of faultsOf(kind, copy, text)) faults.push(`${path}: ${fault}`);
@@ -58,7 +58,7 @@ export function clientsOf(url: string, { secret }: Customer, maxRetries = 0) {
       'anthropic 0': new AnthropicOld({ ...options, baseURL: url }) as unknown as Anthropic,
     },
     fetch: judging,
-    /** All that came so far was as published. */
+    /** Asserts that everything received so far fits the published schema. */
     async verify() {
       await Promise.all(judged);
       expect(faults.splice(0)).toEqual([]);
@@ -81,7 +81,7 @@ function faultsOf(kind: (typeof kinds)[number][1], { ok, headers }: Response, te
   ]);
 }
 
-/** Of responses that the gateway writes itself. */
+/** For responses that the gateway writes itself. */
 const missingKeys = (response: Json): string[] =>
   String(response['id']).startsWith('resp_')
     ? openResponsesKeys.filter((key) => !(key in response)).map((key) => `Open Responses wants ${key}`)

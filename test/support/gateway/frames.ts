@@ -28,7 +28,7 @@ export function framesOf(text: string): SseFrame[] {
   return frames;
 }
 
-/** What the frames hold, without the closing `[DONE]`. */
+/** The data of the frames, without the final `[DONE]`. */
 export const payloadsOf = <T = Record<string, unknown>>(text: string): T[] =>
   framesOf(text)
     .filter(({ data }) => data !== '[DONE]')

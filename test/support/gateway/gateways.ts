@@ -14,7 +14,7 @@ const cardOf = (card: RateCard) =>
     .map(([name, price]) => `${name} = "${price}"`)
     .join('\n');
 
-/** The same catalog as `configOf`, as an operator writes it. @returns where it is */
+/** Writes the catalog of `configOf` as a file. @returns its path */
 export function writeConfig(sold: readonly Sold[], limits = ''): string {
   const tables = sold.map(
     ({ id, wire, baseUrls, card = rates }) => `[[providers]]
@@ -41,7 +41,7 @@ ${cardOf(card)}
   return file;
 }
 
-/** A gateway of its own process, started from its sources. Resolves when it serves. */
+/** A gateway in its own process, started from the sources. Resolves when it serves. */
 export async function gatewayProcess(config: string, database: string, more: readonly string[] = []) {
   const child = startGateway(['serve', '--config', config, '--database', database, '--port', '0', ...more], {
     HOUSE_KEY: 'sk-house',
@@ -52,7 +52,7 @@ export async function gatewayProcess(config: string, database: string, more: rea
 
 export type GatewayProcess = Awaited<ReturnType<typeof gatewayProcess>>;
 
-/** A command of the gateway's. @returns what it wrote */
+/** Runs a gateway command. @returns its output */
 export async function gatewayCommand(database: string, ...words: string[]): Promise<unknown> {
   const child = startGateway([...words, '--database', database, '--json']);
   const { code } = await child.exit;

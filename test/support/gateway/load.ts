@@ -3,13 +3,13 @@ import { pairs, wires } from './asks.ts';
 import { framesOf } from './frames.ts';
 import { ask, type Customer, type RequestRow, type Witness } from './world.ts';
 
-/** What a caller saw of one request, all its attempts under one idempotency key together. */
+/** A caller's view of one request: all its attempts under one idempotency key. */
 export interface Bought {
   readonly key: string;
   readonly stream: boolean;
-  /** Requests that were answered with 200, by id; those of a replay too. */
+  /** Ids of requests answered with 200, including replays. */
   readonly ids: Set<string>;
-  /** What the answer said that it cost; undefined where nothing said so. */
+  /** The cost in the answer; undefined when it had none. */
   cost: bigint | undefined;
   /** The end of the last answer. */
   tail: string;
@@ -18,27 +18,27 @@ export interface Bought {
 
 export interface LoadOptions {
   readonly customers: readonly Customer[];
-  /** Where a gateway may be listening at the moment. */
+  /** URLs at which a gateway may be listening. */
   readonly gateways: () => readonly string[];
   readonly random: (below: number) => number;
   readonly choices?: typeof pairs;
-  /** Of a hundred callers, how many leave in the middle. */
+  /** Percentage of callers that disconnect early. */
   readonly leaving?: number;
-  /** The most attempts of a request. */
+  /** Maximum attempts of a request. */
   readonly attempts?: number;
   readonly content?: (n: number) => string;
-  /** What refusals may say; any other is odd. */
+  /** Expected error codes; any other is reported. */
   readonly refusals?: RegExp;
 }
 
-/** As clients have a patience of their own; what was bought meanwhile is the key's. */
+/** Clients have their own timeout; a later answer is stored for the idempotency key. */
 const patienceMs = 20_000;
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** Callers that ask, and ask again under the same key whenever that may help, as clients of OpenAI's do. */
+/** Callers that retry with the same idempotency key after retryable errors, as OpenAI's clients do. */
 export class Load {
   readonly bought: Bought[] = [];
-  /** Answers that nobody should get. */
+  /** Unexpected answers. */
   readonly odd: string[] = [];
   readonly #options: LoadOptions;
   #n = 0;
@@ -49,7 +49,7 @@ export class Load {
     this.#options = options;
   }
 
-  /** @param total ends by itself after so many */
+  /** @param total number of requests after which it ends */
   start(workers: number, total = Number.POSITIVE_INFINITY): void {
     this.#running = true;
     this.#workers = Array.from({ length: workers }, async () => {
@@ -57,7 +57,7 @@ export class Load {
     });
   }
 
-  /** When all that was begun has come to an end. */
+  /** Resolves when every request has ended. */
   async stop(): Promise<void> {
     this.#running = false;
     await Promise.all(this.#workers);
@@ -98,7 +98,7 @@ export class Load {
     }
   }
 
-  /** @returns undefined where asking again may help */
+  /** @returns undefined when a retry may succeed */
   async #try(
     at: string,
     { path, asked, customer, leaves }: { path: string; asked: object; customer: Customer; leaves: boolean },
@@ -129,7 +129,7 @@ export class Load {
     const header = response.headers.get('x-svc-cost-nanousd');
     if (header !== null) bought.cost = BigInt(header);
     else {
-      // Cut off, or ended by an error: nobody has an answer.
+      // Broken off or ended by an error: there is no answer.
       if (/^(data|event): ?\{?"?error|"type":"error"|^data: \{"error"/m.test(text)) return undefined;
       try {
         const receipt = framesOf(text).find(({ event }) => event === 'svc_receipt');
@@ -145,7 +145,7 @@ export class Load {
   }
 }
 
-/** Sets what callers saw beside what the ledger has. All gateways are idle or gone, and what they left is settled. */
+/** Compares the callers' view with the ledger. All gateways are idle or stopped, and orphaned holds are settled. */
 export async function expectHonest(
   witness: Witness,
   load: Load,
@@ -158,14 +158,14 @@ export async function expectHonest(
   const byKey = Map.groupBy(rows, (row) => row.idempotency_key);
   for (const { key, ids, cost, end, tail } of load.bought) {
     const paid = (byKey.get(key) ?? []).filter(({ charged }) => charged > 0n);
-    // Whatever was tried under a key is billed once at most.
+    // All attempts with one key are billed at most once.
     expect(paid.length, `${about}: ${key}`).toBeLessThanOrEqual(1);
     for (const id of ids) expect(byId.has(id), `${about}: ${id} is in the ledger`).toBe(true);
     if (end === 'answered') {
       expect(paid.length, `${about}: ${key} was answered ${tail}`).toBe(1);
       if (cost !== undefined) expect(paid[0]?.charged, `${about}: ${key}`).toBe(cost);
     }
-    // What is said to be paid for is.
+    // Every reported charge is in the ledger.
     if (end === 'lost') expect(byKey.has(key), `${about}: ${key} is lost`).toBe(true);
   }
   for (const row of rows)

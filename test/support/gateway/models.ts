@@ -1,7 +1,7 @@
 import type { Model } from '../../../src/gateway/catalog/types.ts';
 import type { Cap, WireKind } from '../../../src/wires/core/types.ts';
 
-/** A model of a made-up catalog. */
+/** A model of an invented catalog. */
 export const modelOf = (wire: WireKind, more: Partial<Model> = {}): Model => ({
   id: 'the-model',
   provider: { id: 'the-provider', wire, baseUrls: ['http://127.0.0.1:1/v1'], apiKey: 'key', access: 'house' },

@@ -75,7 +75,7 @@ function edited(body: unknown, { place, value, name, kind }: Edit): unknown {
   return copy;
 }
 
-/** Bodies that differ from a good one in a few places: as clients' mistakes, and as attackers', look. */
+/** Bodies that differ from a valid one in a few places, like mistakes of clients and attacks. */
 export const mutated = (body: object): fc.Arbitrary<unknown> =>
   fc
     .array(

@@ -10,42 +10,42 @@ import { chatSpeech, completionsSpeech, embeddingsSpeech } from './speech-openai
 import { responsesSpeech } from './speech-responses.ts';
 import { type Say, type Speech, said } from './speech.ts';
 
-/** What one request is answered with: `say` (the default), a `cassette`, an error, or bytes; and how it is sent. */
+/** The reply to one request: `say` (the default), a `cassette`, an error, or bytes; and how it is sent. */
 export interface ProviderReply {
   readonly say?: Say;
-  /** Recorded traffic, as `google/google-text`: its stream for requests that stream, its body for others. */
+  /** Recorded traffic, such as `google/google-text`: its stream for streaming requests, its body for others. */
   readonly cassette?: string;
   /** The exchange of a cassette that has several; the first by default. */
   readonly exchange?: number;
-  /** An error with this status, in the wire's words. Other statuses: what `say` comes to, with that status. */
+  /** An error with this status, in the wire's format. Below 300: the reply of `say` with that status. */
   readonly status?: number;
-  /** Of the error. `{key}` stands for the beginning of the credential that came, as providers echo it. */
+  /** Message of the error. `{key}` is replaced by the beginning of the received credential, as providers echo it. */
   readonly message?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent as it is, whatever was asked. */
+  /** Sent unchanged, for any request. */
   readonly raw?: { readonly contentType?: string; readonly body: string | Buffer };
-  /** Frames of another answer before those of `say`, which break off after so many of them. */
+  /** Frames of another answer before those of `say`; that answer breaks off after this many frames. */
   readonly before?: { readonly say: Say; readonly frames: number };
   /** Added to the stream after all its frames (a fault within the stream, malformed lines). */
   readonly extra?: string;
 
-  /** Before the head, and before each frame but the first. */
+  /** Delay before the head, and before each frame except the first. */
   readonly delayMs?: number;
   readonly frameMs?: number;
   /** Awaited before the n-th frame: holds a stream until the test says so. */
   readonly hold?: (frame: number) => Promise<void> | undefined;
-  /** Destroys the socket after so many frames; 0: after the head. Of a body: in its middle. `'usage'`: after all that says something. */
+  /** Destroys the socket after this many frames; 0: after the head. For a body: in its middle. `'usage'`: after the usage. */
   readonly cutAfter?: number | 'usage';
-  /** Ends the stream properly after so many frames. */
+  /** Ends the stream normally after this many frames. */
   readonly endAfter?: number;
-  /** Says nothing more after so many frames, and never ends; `'head'`: not even the head. */
+  /** Goes silent after this many frames, and never ends; `'head'`: before the head. */
   readonly stallAfter?: number | 'head';
-  /** Writes pieces of random length, cut anywhere, also within a character; seeded. */
+  /** Writes chunks of random length, cut anywhere, also within a character; seeded. */
   readonly split?: number;
   readonly crlf?: boolean;
-  /** Where the request accepts it. */
+  /** Applied if the request accepts it. */
   readonly gzip?: boolean;
-  /** Only destroys the socket: no head. */
+  /** Destroys the socket without a head. */
   readonly refuse?: boolean;
 }
 
@@ -53,35 +53,35 @@ export interface ProviderRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** As it came, byte by byte. */
+  /** The received bytes, unchanged. */
   readonly text: string;
   readonly body: Readonly<Record<string, unknown>>;
   readonly model: string;
   readonly stream: boolean;
-  /** The credential, whatever header carried it. */
+  /** The credential, from whichever header it was in. */
   readonly key: string | undefined;
 }
 
-/** In order, the last one again and again; or one for each request. */
+/** Replies in order, the last one repeatedly; or a function of the request. */
 export type ProviderScript =
   | readonly ProviderReply[]
   | ((request: ProviderRequest, index: number) => ProviderReply | Promise<ProviderReply>);
 
-/** A provider on a local port, of all wires at once, told apart by path. Never asks the network. */
+/** A fake provider on a local port that serves all wires, by path. It makes no network requests. */
 export interface FakeProvider {
   /** `http://127.0.0.1:<port>`, without a version. */
   readonly url: string;
   /** For `base_url`. */
   readonly baseUrl: (wire: WireKind) => string;
-  /** Those that ask for an answer; not the lists of models. */
+  /** Requests for answers, without those for model lists. */
   readonly requests: readonly ProviderRequest[];
-  /** All others: lists of models, health. */
+  /** All other requests: model lists, health. */
   readonly lookups: readonly ProviderRequest[];
-  /** Answers whose reader left before their end. */
+  /** Answers whose reader disconnected before the end. */
   readonly left: number;
-  /** Answers under way. */
+  /** Running answers. */
   readonly open: number;
-  /** Another script from now on, its count from 0. */
+  /** Replaces the script; its count restarts at 0. */
   script(next: ProviderScript): void;
   close(): Promise<void>;
 }
@@ -136,7 +136,7 @@ export async function fakeProvider(
       if (!response.writableFinished) left += 1;
     });
     handle(incoming, response).catch((error: unknown) => {
-      // A fault of the test itself is to be seen in its answer.
+      // An error of the test itself is returned in the answer.
       if (response.headersSent) response.destroy();
       else send(response, 599, { error: { message: String(error) } });
     });
@@ -162,7 +162,7 @@ export async function fakeProvider(
 
 const wrongKey = 'Incorrect API key provided: {key}. You can find your API key in your account.';
 
-/** As providers do: the ends of the key, the middle starred; and the longest of it that any of them shows. */
+/** Masks a key as providers do: its ends visible, the middle starred; and the longest part that any of them shows. */
 const fill = (message: string, { key = '' }: ProviderRequest): string =>
   message.replaceAll('{key}', key.length > 12 ? `${key.slice(0, 8)}********${key.slice(-4)}` : key);
 
@@ -306,7 +306,7 @@ async function write(response: ServerResponse, bytes: Buffer, random: (() => num
 const sleep = (ms = 0) =>
   ms === 0 ? Promise.resolve() : new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** Numbers of [0, 1) that are the same for the same seed. */
+/** Deterministic random numbers in [0, 1). */
 function mulberry(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

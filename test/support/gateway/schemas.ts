@@ -35,10 +35,10 @@ export function schemaFaults(kind: keyof typeof names, form: 'body' | 'chunk', v
   );
 }
 
-/** Without the nulls that OpenAI sends where its document has none. */
+/** Removes nulls that OpenAI sends although its document does not allow them. */
 function lenient(kind: keyof typeof names, form: 'body' | 'chunk', value: Json): Json {
   if (kind === 'embeddings') {
-    // In base64, as its own clients ask for them.
+    // In base64, as OpenAI's clients request them.
     const data = (value['data'] as Json[]).map((each) =>
       typeof each['embedding'] === 'string' ? { ...each, embedding: [] } : each,
     );

@@ -8,15 +8,15 @@ import { ledgerOn } from '../ledger.ts';
 import { framesOf } from './frames.ts';
 import { type FakeProvider, fakeProvider, type ProviderReply } from './provider.ts';
 
-/** What the house pays its providers with, and what seals callers' own. */
+/** The operator's provider keys, and the master key for callers' credentials. */
 export const houseKey = 'sk-house-0123456789';
 const masterKey = Buffer.alloc(32, 7);
 const env = { HOUSE_KEY: houseKey, MASTER_KEY: masterKey.toString('base64') };
 
-/** Keys of callers that providers take. */
+/** Keys of callers that the providers accept. */
 export const ownKey = 'sk-own-abcdefghij';
 
-/** Nanodollars a token, of all models but `spare`, which costs twice as much, and `embedder`. */
+/** Nanodollars per token, of all models except `spare`, which costs twice as much, and `embedder`. */
 export const prices = { in: 1000n, out: 4000n, read: 100n, write: 1250n, write1h: 2000n };
 const card = `in_usd_per_mtok = "1"
 out_usd_per_mtok = "4"
@@ -24,7 +24,7 @@ cache_read_usd_per_mtok = "0.1"
 cache_write_usd_per_mtok = "1.25"
 cache_write_1h_usd_per_mtok = "2"`;
 
-/** Every kind of provider, and models that can do more and less. */
+/** Providers of every kind, and models with different capabilities. */
 const configuration = ({ baseUrl }: FakeProvider, limits: string): string => `
 ${(
   [
@@ -132,7 +132,7 @@ export interface Asking {
   /** The secret of a gateway key; null: none. */
   readonly key?: string | null;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent as JSON, or as it is where it is a text. */
+  /** Sent as JSON; a string is sent unchanged. */
   readonly body?: object | string;
 }
 
@@ -150,7 +150,7 @@ export interface Answer {
 type Money = { readonly credit?: bigint; readonly included?: bigint };
 type KeyOptions = { readonly cap?: bigint; readonly expiresAt?: string; readonly models?: readonly string[] };
 
-/** A gateway process with all of this, a provider of every wire behind it, and its database beside it. */
+/** A gateway process with this configuration, a fake provider of every wire, and its database. */
 export async function servedGateway(limits = '') {
   const provider = await fakeProvider([{ say: { text: 'Hello.' } }], { keys: [houseKey, ownKey] });
   const folder = freshDataDir();
@@ -189,7 +189,7 @@ export async function servedGateway(limits = '') {
     customer,
     /** Not read, and not checked. */
     begin,
-    /** Whatever the answer is, it carries a receipt that is in order. */
+    /** Sends a request and asserts that the answer has a valid receipt. */
     async ask(path: string, asking?: Asking): Promise<Answer> {
       const answer = await answerOf(await begin(path, asking));
       expect(
@@ -198,7 +198,7 @@ export async function servedGateway(limits = '') {
       ).toEqual([]);
       return answer;
     },
-    /** What the provider answers from now on. */
+    /** Sets the provider's replies. */
     replies: (...script: ProviderReply[]) => provider.script(script),
     /** The last request that the provider got. */
     asked() {
@@ -206,7 +206,7 @@ export async function servedGateway(limits = '') {
       if (!last) throw new Error('the provider was not asked');
       return { ...last, body: last.body as Loose };
     },
-    /** Where a caller's own credentials lie, from beside the gateway: providers are not asked. */
+    /** Direct access to callers' credentials, without verification by a provider. */
     credentials: (byok: CredentialsOptions['byok']) =>
       new Credentials({
         store: books.store,

@@ -1,21 +1,21 @@
 import { type CreateTableBuilder, type Kysely, SqliteAdapter, sql } from 'kysely';
 
-/** Names of columns, a space between them. */
+/** A table definition; each member lists column names, separated by spaces. */
 interface Table {
   readonly key: string;
   readonly text: string;
   readonly optionalText?: string;
   readonly integer?: string;
   readonly optionalInteger?: string;
-  /** What is never otherwise, whoever writes. */
+  /** Check constraints. */
   readonly checks?: readonly string[];
-  /** Its rows are kept in the order of the key, and not a second time: half the pages that a commit writes to SQLite. */
+  /** Create the table without rowid in SQLite: rows are stored in the primary key, so a commit writes half the pages. */
   readonly narrow?: boolean;
 }
 
 const asked = 'account_id key_id requested_model effective_model provider wire replica_id reserved_at';
 
-/** Texts and whole numbers only: what both databases treat alike. `tables.ts` says what they mean. */
+/** Only texts and integers, which both databases treat alike. `tables.ts` documents the columns. */
 const tables: Readonly<Record<string, Table>> = {
   gateway_accounts: {
     key: 'id',
@@ -73,7 +73,7 @@ const tables: Readonly<Record<string, Table>> = {
 const unique: Readonly<Record<string, string>> = { gateway_accounts: 'name', gateway_keys: 'hash' };
 const indices: readonly (readonly [table: string, columns: string])[] = [
   ['gateway_keys', 'account_id'],
-  // Of the observe plane, newest first.
+  // For the observe plane, which lists requests newest first.
   ['gateway_requests', 'ended_at'],
   ['gateway_idempotency', 'claimed_at'],
 ];
@@ -99,7 +99,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 async function create(db: Kysely<unknown>, name: string, table: Table): Promise<void> {
   let made = db.schema.createTable(name) as CreateTableBuilder<string, string>;
   const isSqlite = db.getExecutor().adapter instanceof SqliteAdapter;
-  // Compared byte by byte in both, whatever the language of the server.
+  // Byte-wise comparison in both databases, independent of the server's locale.
   const text = isSqlite ? 'text' : sql`text collate "C"`;
   const add = (names: string | undefined, type: typeof text | 'bigint', optional: boolean) => {
     for (const column of names?.split(' ') ?? [])

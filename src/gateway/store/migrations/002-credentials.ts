@@ -3,7 +3,7 @@ import type { CreateTableBuilder, Kysely } from 'kysely';
 const credential =
   'id account_id provider mode status last4 created_at alg kek_id wrapped_key iv tag ciphertext'.split(' ');
 
-/** Texts and whole numbers only: what both databases treat alike. `access/tables.ts` says what they mean. */
+/** Only texts and integers, which both databases treat alike. `access/tables.ts` documents the columns. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   let credentials: CreateTableBuilder<string, string> = db.schema.createTable('gateway_credentials');
   credentials = credentials.addColumn('base_url', 'text');
@@ -31,7 +31,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .addColumn('expires_at', 'bigint', (column) => column.notNull())
     .addPrimaryKeyConstraint('gateway_running_key', ['key_id', 'replica_id'])
     .execute();
-  // Those of gateways that died are looked for every few seconds.
+  // Rows of dead gateways are searched for every few seconds.
   await db.schema
     .createIndex('gateway_running_by_expires_at')
     .on('gateway_running')
