@@ -118,19 +118,17 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await isText(page);
     expect(readFileSync(notes, 'utf8')).toBe('# Notes\nold\n');
 
-    await events
-      .getByRole('link', { name: /^Review p\d+: nothing is changed before you approve it/ })
-      .click();
-    const diff = page.getByRole('region', { name: /^What p\d+ changes$/ });
+    await events.getByRole('link', { name: /^Review p\d+: nothing changes until you approve it/ }).click();
+    const diff = page.getByRole('region', { name: /^Diff of p\d+$/ });
     await diff.waitFor();
     const lines = await diff.locator('span').allTextContents();
     expect(lines).toEqual(expect.arrayContaining([' # Notes', '-old', `+${markup}`, '+\tzwei – 2  ']));
     await isText(page);
     await page.getByRole('button', { name: 'Approve' }).click();
-    await page.getByText('It is applied.').waitFor();
+    await page.getByText('The change was applied.').waitFor();
     expect(readFileSync(notes, 'utf8')).toBe(written);
-    await page.getByRole('link', { name: 'What else waits' }).click();
-    await page.getByText('Nothing waits for a decision.').waitFor();
+    await page.getByRole('link', { name: 'Other pending changes' }).click();
+    await page.getByText('No changes are pending.').waitFor();
     expect(faults()).toEqual([]);
     await close();
   });
@@ -149,7 +147,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await expect.poll(() => result.textContent()).toBe(toRead);
     await isText(page);
 
-    await page.getByRole('link', { name: 'Its session and signed receipt' }).click();
+    await page.getByRole('link', { name: 'Session and signed receipt' }).click();
     await page.getByRole('heading', { level: 1, name: `READ ${markup}` }).waitFor();
     await isText(page);
     await page.getByRole('link', { name: 'All sessions' }).click();
@@ -166,7 +164,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     writeFileSync(notes, 'as it was\n');
     const id = await staged();
     const { page, faults, close } = await host.view(`pending/${id}`);
-    await page.getByRole('region', { name: `What ${id} changes` }).waitFor();
+    await page.getByRole('region', { name: `Diff of ${id}` }).waitFor();
     writeFileSync(notes, 'somebody else was here\n');
     await page.getByRole('button', { name: 'Approve' }).click();
     const refusal = page.getByRole('alert');
@@ -179,9 +177,9 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     const dialog = page.getByRole('dialog', { name: `Discard ${id}?` });
     await dialog.getByLabel('Note (optional)').fill(`too late ${markup}`);
     await dialog.getByRole('button', { name: 'Discard' }).click();
-    await page.getByText('It was discarded; nothing was changed.').waitFor();
+    await page.getByText('The change was discarded. Nothing was changed.').waitFor();
     expect(readFileSync(notes, 'utf8')).toBe('somebody else was here\n');
-    await page.getByRole('link', { name: 'Journal of acts', exact: true }).click();
+    await page.getByRole('link', { name: 'Action journal', exact: true }).click();
     await page.getByText(`too late ${markup}`).waitFor();
     await isText(page);
     // That it was refused is told by Chromium, and no fault.
@@ -191,7 +189,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
 
   it('lints a workflow at its line, stores it, runs it, and lets a person answer its gate', async () => {
     const { page, faults, close } = await host.view('workflows');
-    await page.getByRole('link', { name: 'Write a new one' }).click();
+    await page.getByRole('link', { name: 'New workflow' }).click();
     const editor = page.getByRole('textbox', { name: 'Source of the workflow, TOML' });
     await editor.waitFor();
     const source = workflow('nobody');
@@ -207,7 +205,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await page.getByText(/it cannot be stored yet/).waitFor();
 
     await rewriteLine(editor, line, source.split('\n').length, 'agent = "writer"');
-    await page.getByText(/^(?:Nothing is wrong with it|No errors, .*)\.$/).waitFor();
+    await page.getByText(/^No errors(?:, .*)?\.$/).waitFor();
     await expect.poll(() => marked.count()).toBe(0);
     await page.getByRole('button', { name: 'Store as gated' }).click();
     await page.getByRole('heading', { level: 1, name: 'Workflow gated' }).waitFor();
@@ -219,18 +217,18 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await page.getByLabel('topic (required)').and(page.locator('[aria-invalid="true"]')).waitFor();
     await page.getByLabel('topic (required)').fill(markup);
     await page.getByRole('button', { name: 'Run', exact: true }).click();
-    const gate = page.getByRole('region', { name: 'At step final: it asks for your input' });
+    const gate = page.getByRole('region', { name: 'Step final: input required' });
     await gate.getByText(`a draft, ${markup}`).waitFor();
     await isText(page);
     await gate.getByLabel('remarks (required)').fill('stars');
-    await gate.getByRole('button', { name: 'Send, and let it go on' }).click();
+    await gate.getByRole('button', { name: 'Send and resume' }).click();
     const result = page.getByRole('region', { name: 'Result of the run' });
     await result.waitFor();
     await expect.poll(() => result.textContent()).toBe('better by stars');
     await gate.waitFor({ state: 'detached' });
     const state = page.getByRole('region', { name: 'This run' }).getByRole('status').first();
     await expect.poll(() => state.textContent()).toBe('completed');
-    await page.getByRole('list', { name: 'Events of the run' }).getByText('The run is completed').waitFor();
+    await page.getByRole('list', { name: 'Events of the run' }).getByText('Run completed').waitFor();
     expect(faults()).toEqual([]);
     await close();
   });
@@ -241,7 +239,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     const { page, faults, close } = await host.view('workflows/gated');
     await page.getByLabel('topic (required)').fill('none');
     await page.getByRole('button', { name: 'Run', exact: true }).click();
-    const gate = page.getByRole('region', { name: 'At step final: it asks for your input' });
+    const gate = page.getByRole('region', { name: 'Step final: input required' });
     await gate.waitFor();
     const own = page.getByRole('region', { name: 'This run' });
     await own.getByRole('button', { name: 'Cancel the run' }).click();
