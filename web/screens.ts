@@ -1,6 +1,6 @@
 /**
- * `npm run console:screens`: writes screenshots of every view, at two widths and in both themes, to docs/screens/. They are
- * for manual review after a change; no test reads them.
+ * `npm run console:screens`: writes screenshots of every view, at two widths and in both themes, to docs/screens/. They
+ * are for manual review after a change; no test reads them.
  */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

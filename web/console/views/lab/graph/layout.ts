@@ -1,6 +1,7 @@
 /**
  * Layout of the graph, from the inside out: the nodes of a dispatch, the dispatches of the expanded layer, then the
- * whole graph. The result of one level is a single block on the next level, so that each box encloses only its contents.
+ * whole graph. The result of one level is a single block on the next level, so that each box encloses only its
+ * contents.
  */
 import dagre from '@dagrejs/dagre';
 import { type Fold, type Folded, type GraphNode, type LabGraph, layerOf } from './model.ts';
