@@ -10,7 +10,8 @@ export interface StreamedAnswer {
   readonly promptTokens: number;
 }
 
-/** Requests a streamed chat completion from `url` and reads it to the end.
+/**
+ * Requests a streamed chat completion from `url` and reads it to the end.
  * @throws Error with the response body when the request is refused, or when the stream ends early
  */
 export async function chatStream(

@@ -1,12 +1,13 @@
-/** Gain and cost of speculative decoding: the same answers with and without it, alternating in one process.
+/**
+ * Gain and cost of speculative decoding: the same answers with and without it, alternating in one process.
  *
- * Prompt lookup is measured on the embedded model. The prompts are text, because random ids give no drafts; an answer sampled
- * at temperature 1 rarely repeats itself and shows the cost.
+ * Prompt lookup is measured on the embedded model. The prompts are text, because random ids give no drafts; an answer
+ * sampled at temperature 1 rarely repeats itself and shows the cost.
  *
- * Draft models are measured on two pairs: a target with the shape of SmolLM2-135M and a draft with two of its 30 layers. In
- * one pair the other 28 layers have no effect, so both models sample the same tokens, which is the maximum gain. In the
- * other pair the weights are unrelated, which is the maximum loss. Answers are sampled at temperature 1, so that prompt
- * lookup finds nothing.
+ * Draft models are measured on two pairs: a target with the shape of SmolLM2-135M and a draft with two of its 30
+ * layers. In one pair the other 28 layers have no effect, so both models sample the same tokens, which is the maximum
+ * gain. In the other pair the weights are unrelated, which is the maximum loss. Answers are sampled at temperature 1,
+ * so that prompt lookup finds nothing.
  */
 import { greedy, loadEngine, type ResidentEngine } from '../src/engine/index.ts';
 import { findModel } from './models.ts';

@@ -20,8 +20,9 @@ const withoutPolicy: Plugin = {
   transformIndexHtml: (html) => html.replace(/<meta\s+http-equiv="Content-Security-Policy"[^>]*>/, ''),
 };
 
-/** Builds `dist/web`: the pages that the host serves, and the engine as a module for other pages. With `--mode demo`, builds
- * `dist/demo`: only the demo and the module, for any path on a static web server.
+/**
+ * Builds `dist/web`: the pages that the host serves, and the engine as a module for other pages. With `--mode demo`,
+ * builds `dist/demo`: only the demo and the module, for any path on a static web server.
  */
 export default defineConfig(({ mode }) => {
   const isDemo = mode === 'demo';

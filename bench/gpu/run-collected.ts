@@ -16,7 +16,8 @@ interface Listener {
   readonly end: (result: TestResult) => void;
 }
 
-/** Runs all collected tests in order.
+/**
+ * Runs all collected tests in order.
  * @param limits a test that takes longer than `testMs` fails; it is not terminated, because a test that waits for a
  *   device cannot be. Tests that would start after `untilMs` (of `performance.now()`) are skipped.
  */

@@ -12,7 +12,8 @@ export interface StageResult {
 
 const keptCharacters = 4000;
 
-/** Runs a command with a time limit; a timeout kills its whole process group.
+/**
+ * Runs a command with a time limit; a timeout kills its whole process group.
  * @param onLine receives each line of stdout as it arrives, so that output before a kill is not lost
  */
 export function runStage(

@@ -8,7 +8,8 @@ import { requestAdapter } from '../../src/platform/node-adapter.ts';
 /** Origin that the worker sees. No request is ever sent to it. */
 export const origin = 'http://models.invalid';
 
-/** @param adapter substring of the adapter's name
+/**
+ * @param adapter substring of the adapter's name
  * @param fileOf returns the local file for a URL of `origin`; the cache serves it, so that nothing is downloaded
  */
 export function becomeBrowser(adapter: string | undefined, fileOf: (url: URL) => string): void {

@@ -55,7 +55,8 @@ export function contend(load: (setting: Setting) => Promise<Contestant>): void {
   }, fail);
 }
 
-/** Times a greedy answer as a client sees it.
+/**
+ * Times a greedy answer as a client sees it.
  * @param next appends `tokens` to the sequence and returns the next token
  */
 export async function timeAnswer(

@@ -1,7 +1,8 @@
 /** Servers on the user's machine do not need TLS. */
 const local = ['localhost', '127.0.0.1'];
 
-/** Checks a model URL against the Content-Security-Policy of the page.
+/**
+ * Checks a model URL against the Content-Security-Policy of the page.
  * @returns what is wrong with the URL, or undefined
  */
 export function faultOfModelUrl(text: string, page: string): string | undefined {

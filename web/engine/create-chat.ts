@@ -8,7 +8,8 @@ import type { Chat, ChatOptions } from './types.ts';
 /** Relative to the folder of this module. */
 const embedded = '../models/lathe-tiny-q8_0.gguf';
 
-/** Starts a worker and loads a model in it.
+/**
+ * Starts a worker and loads a model in it.
  * @throws ChatError, or the reason of `signal` when it aborts
  */
 export async function createChat(options: ChatOptions = {}): Promise<Chat> {

@@ -15,7 +15,8 @@ export interface Told<Event> {
 /** Events that arrive within this time are rendered together. */
 const drawnEveryMs = 60;
 
-/** Events of a task or run, live while the component is mounted.
+/**
+ * Events of a task or run, live while the component is mounted.
  * @param path of the events route
  * @param isOpen whether more events can come
  * @param mark version of a stream that is not open: when it changes, the events are read again

@@ -50,7 +50,8 @@ export function formatNano(nano: string | number | bigint): string {
   return `${value < 0n ? '-' : ''}$${digits.slice(0, -9)}.${fraction}`;
 }
 
-/** Makes a text safe to decide by: characters that are invisible or change the display of others (direction controls,
+/**
+ * Makes a text safe to decide by: characters that are invisible or change the display of others (direction controls,
  * zero-width characters) are shown as code points.
  */
 export const visible = (text: string): string =>

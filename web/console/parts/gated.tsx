@@ -8,7 +8,8 @@ import { Button, Empty, FaultNote } from './index.tsx';
  */
 export const gated = { retry: false, refetchOnWindowFocus: false, refetchOnReconnect: false } as const;
 
-/** Error of a route that needs the bearer token. If the token is missing, offers to enter it.
+/**
+ * Error of a route that needs the bearer token. If the token is missing, offers to enter it.
  * @param what object of the sentence "A bearer token is required to see WHAT.", for example `the racks`
  */
 export function GatedFault({ error, retry, what }: { error: unknown; retry: () => void; what: string }) {

@@ -51,7 +51,8 @@ export const linesOf = (written: string): string[] =>
     .map((line) => line.trim())
     .filter((line) => line !== '');
 
-/** The spec to send. Text that is not a number is sent unchanged, so that the host reports it.
+/**
+ * The spec to send. Text that is not a number is sent unchanged, so that the host reports it.
  * @param before the stored spec; its members that the form does not have are kept
  */
 export function specOf(draft: AgentDraft, before: Readonly<Record<string, unknown>> = {}): AgentSpec {

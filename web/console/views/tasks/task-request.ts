@@ -34,7 +34,8 @@ export const emptyDraft: TaskDraft = {
 
 export type DraftFaults = Partial<Record<keyof TaskDraft, string>>;
 
-/** @param withheld tools of the agent that this task does not get
+/**
+ * @param withheld tools of the agent that this task does not get
  * @param tools tools that the agent is granted
  */
 export function requestOf(

@@ -1,5 +1,6 @@
-/** The manifest of a kernel is in `//!` lines at the top of its source, as in the files of `node dist/lab.js`. The fields of
- * the workbench show and rewrite these lines.
+/**
+ * The manifest of a kernel is in `//!` lines at the top of its source, as in the files of `node dist/lab.js`. The
+ * fields of the workbench show and rewrite these lines.
  */
 import { readHeader } from '../../../../../src/lab-tool/header.ts';
 import type { components } from '../../../api/schema.d.ts';
@@ -91,7 +92,8 @@ export function withOverride(source: string, key: 'override' | 'tune', name: str
   );
 }
 
-/** The registration from the manifest lines, or their faults.
+/**
+ * The registration from the manifest lines, or their faults.
  * @param op the op that the source must be for
  */
 export function registrationOf(
