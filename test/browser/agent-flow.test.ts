@@ -7,12 +7,12 @@ import { type Console, openConsole, rewrite, rewriteLine } from '../support/cons
 import { freshDataDir } from '../support/host.ts';
 import { type OpenAiScript, scriptedOpenAi } from '../support/scripted-openai.ts';
 
-/** In the words of models and of people; where it is taken for more than a text, it makes elements and a fault. */
+/** Markup in texts of models and people. If it is not treated as text, it creates elements and a fault. */
 const markup = '<img src=x onerror="owned()"><h6>b</h6> &amp;';
 const written = `# Notes\n${markup}\n\tzwei – 2  \n\nno end of a line`;
 const toRead = `a file says ${markup}\n`;
 
-/** By a word of the prompt; an answer for each turn. */
+/** Keyed by a word of the prompt, with an answer for each turn. */
 const model: OpenAiScript = ({ body: { messages } }) => {
   const asked = messages.findLast(({ role }) => role === 'user')?.content ?? '';
   const turn = messages.filter(({ role }) => role === 'tool').length;
@@ -91,7 +91,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await gateway?.close();
   });
 
-  /** The id of a change that a task staged. */
+  /** The ID of a change that a task staged. */
   const staged = async (): Promise<string> => {
     const response = await fetch(`${host.url}/agent/v1/tasks`, {
       method: 'POST',
@@ -100,13 +100,13 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     });
     return /"pending_id":"(p\d+)"/.exec(await response.text())?.[1] ?? '';
   };
-  /** What is shown of the markup is letters: no element came of it. */
+  /** The markup is shown as text: it created no element. */
   const isText = async (page: Page) => {
     await page.getByText(markup).first().waitFor();
     await expect.poll(() => page.locator('img[src="x"], h6').count()).toBe(0);
   };
 
-  it('stages what a task wants to write, shows how it differs, and writes exactly that once approved', async () => {
+  it('stages a write of a task, shows its diff, and writes exactly that after approval', async () => {
     writeFileSync(notes, '# Notes\nold\n');
     const { page, faults, close } = await host.view('tasks');
     await page.getByLabel('Agent', { exact: true }).selectOption('writer');
@@ -133,7 +133,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await close();
   });
 
-  it('shows what a tool read and what a session is called as texts', async () => {
+  it('shows tool results and session titles as text', async () => {
     const { page, faults, close } = await host.view('tasks');
     await page.getByLabel('Agent', { exact: true }).selectOption('writer');
     await page.getByLabel('Prompt').fill(`READ ${markup}`);
@@ -160,7 +160,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await close();
   });
 
-  it('says that a file has changed since, leaves it, and discards with a note', async () => {
+  it('reports that a file has changed since, leaves it, and discards the change with a note', async () => {
     writeFileSync(notes, 'as it was\n');
     const id = await staged();
     const { page, faults, close } = await host.view(`pending/${id}`);
@@ -182,12 +182,12 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await page.getByRole('link', { name: 'Action journal', exact: true }).click();
     await page.getByText(`too late ${markup}`).waitFor();
     await isText(page);
-    // That it was refused is told by Chromium, and no fault.
+    // Chromium logs the refusal; that is not a fault.
     expect(faults().filter((fault) => !/status of 409/.test(fault))).toEqual([]);
     await close();
   });
 
-  it('lints a workflow at its line, stores it, runs it, and lets a person answer its gate', async () => {
+  it('lints a workflow at its line, stores it, runs it, and accepts the input of a person at its gate', async () => {
     const { page, faults, close } = await host.view('workflows');
     await page.getByRole('link', { name: 'New workflow' }).click();
     const editor = page.getByRole('textbox', { name: 'Source of the workflow, TOML' });
@@ -233,7 +233,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await close();
   });
 
-  it('cancels a run that waits', async () => {
+  it('cancels a waiting run', async () => {
     const stored = await fetch(`${host.url}/agent/v1/workflows/gated`);
     if (stored.status === 404) await host.send('POST', '/agent/v1/workflows', workflow('writer'));
     const { page, faults, close } = await host.view('workflows/gated');

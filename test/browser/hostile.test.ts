@@ -25,7 +25,7 @@ const rewriting = (page: Page, rewrite: (body: unknown) => unknown): Promise<unk
     },
   );
 
-describe.skipIf(noBrowser !== undefined)(`the console among hostile answers ${noBrowser ?? ''}`, () => {
+describe.skipIf(noBrowser !== undefined)(`the console with hostile responses ${noBrowser ?? ''}`, () => {
   let host: Console;
   beforeAll(async () => {
     host = await openConsole();

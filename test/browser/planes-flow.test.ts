@@ -41,7 +41,7 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     return ((await response.json()) as { rows?: unknown[][] }).rows ?? [];
   };
 
-  it('streams an answer, and tells what else could have stood at each of its tokens', async () => {
+  it('streams an answer, and shows the alternatives to each of its tokens', async () => {
     const { page, faults, close } = await host.view('chat');
     await say(page, question);
     await page.getByText('The answer is complete.').waitFor();

@@ -28,7 +28,7 @@ describe('a request', () => {
       };
       expect(violationsOf(request)).toEqual([]);
     }
-    // As on the wire.
+    // As on the HTTP API.
     expect(violationsOf({ messages, temperature: null, stop: undefined, tools: null })).toEqual([]);
   });
 
@@ -49,7 +49,7 @@ describe('a request', () => {
     ['__proto__x', [1]],
     ['constructor', [1]],
     ['messages', [[], 'Hi', {}, null, undefined]],
-  ])('with an invalid %s names it', (member, values) => {
+  ])('with an invalid %s is refused with the name of that member', (member, values) => {
     for (const value of values) expect(paths({ messages, [member]: value })).toEqual([member]);
   });
 
@@ -73,7 +73,7 @@ describe('a request', () => {
     );
   });
 
-  it('that is not an object is refused', () => {
+  it('is refused unless it is an object', () => {
     const circular: unknown[] = [];
     circular.push(circular);
     for (const request of [undefined, null, 'Hi', 3, [], 10n, circular]) expect(paths(request)).toEqual(['']);
@@ -82,7 +82,7 @@ describe('a request', () => {
 });
 
 describe('options', () => {
-  it('are checked all at once', () => {
+  it('are all checked, and all violations are reported at once', () => {
     expect(optionViolations({})).toEqual([]);
     const right = {
       model: [new File([], 'a.gguf')],
