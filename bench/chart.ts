@@ -1,10 +1,10 @@
-/** Line charts as small SVG documents, readable on light and on dark pages. */
+/** Renders line charts as small SVG documents, readable on light and dark pages. */
 
 export interface Axis {
-  /** With the unit. */
+  /** Includes the unit. */
   readonly label: string;
   readonly scale: 'linear' | 'log';
-  /** Where the marks stand; chosen when absent. */
+  /** Tick positions; chosen automatically when absent. */
   readonly ticks?: readonly number[];
   readonly format: (value: number) => string;
 }
@@ -13,16 +13,16 @@ export interface Point {
   readonly x: number;
   readonly y: number;
   readonly label?: string;
-  /** Where the label goes, when another point stands right above. */
+  /** Puts the label below the point, when another point is directly above. */
   readonly below?: boolean;
 }
 
 export interface Series {
-  /** In the legend; a series without a name is not in it. */
+  /** Name in the legend; a series without a name is left out of it. */
   readonly name: string;
   readonly points: readonly Point[];
   readonly dashed?: boolean;
-  /** The colour's number; default: the place among the series. */
+  /** Index of the color; default: the index of the series. */
   readonly colour?: number;
 }
 
@@ -38,13 +38,13 @@ export interface Chart {
 const width = 720;
 const height = 400;
 const plot = { left: 72, right: 696, top: 100, bottom: 344 };
-/** Middle tones: all of them stand out from white and from near black. */
+/** Medium tones, which are readable on white and on near black. */
 const colours = ['#2f81d6', '#d9662b', '#2f9e5a', '#a861c9', '#b8860b', '#c9527a'];
 const ink = '#7d8590';
 const font = 'system-ui, sans-serif';
 
 interface Scale {
-  /** Of a value, as part of the axis' length. */
+  /** Position of a value on the axis, 0 to 1. */
   readonly at: (value: number) => number;
   readonly ticks: readonly number[];
 }
@@ -100,7 +100,7 @@ function line(
   const path = points.map(({ x, y }, index) => `${index === 0 ? 'M' : 'L'}${left(x)} ${top(y)}`).join('');
   const dash = dashed ? ' stroke-dasharray="6 4"' : '';
   const marks = points.map(({ x, y, label, below }) => {
-    // A label ends before the right edge.
+    // Labels in the right half end at the point, so that they stay inside the chart.
     const late = left(x) > (plot.left + plot.right) / 2;
     const beside = late ? 'text-anchor="end"' : '';
     return (
@@ -117,7 +117,7 @@ function legend(series: readonly Series[]): string[] {
     if (one.name === '') return [];
     const dash = one.dashed ? ' stroke-dasharray="6 4"' : '';
     const here = at;
-    // About the width of a letter of this size.
+    // About 7 pixels per letter at this size.
     at += 46 + one.name.length * 7;
     return (
       `<path d="M${round(here)} 64h20" stroke="${colourOf(one, index)}" stroke-width="2"${dash}/>` +
@@ -129,7 +129,7 @@ function legend(series: readonly Series[]): string[] {
 const colourOf = ({ colour }: Series, index: number): string =>
   colours[(colour ?? index) % colours.length] ?? ink;
 
-/** Linear axes begin at 0, so that heights compare; logarithmic ones at the tick below the least value. */
+/** Linear axes start at 0, so that heights are comparable; logarithmic ones at the tick below the smallest value. */
 function scaleOf({ scale, ticks }: Axis, values: readonly number[]): Scale {
   const most = Math.max(...values);
   if (scale === 'linear') {
@@ -146,13 +146,13 @@ function scaleOf({ scale, ticks }: Axis, values: readonly number[]): Scale {
   return { at: (value) => (to === from ? 0.5 : (Math.log(value) - from) / (to - from)), ticks: all };
 }
 
-/** 1, 2 or 5 times a power of ten, at least `about`. */
+/** The smallest 1, 2 or 5 times a power of ten that is at least `about`. */
 function niceStep(about: number): number {
   const power = 10 ** Math.floor(Math.log10(about));
   return ([1, 2, 5].find((factor) => factor * power >= about) ?? 10) * power;
 }
 
-/** 1, 2 and 5 times the powers of ten from below `least` to above `most`. */
+/** 1, 2 and 5 times the powers of ten that enclose the range. */
 function logTicks(least: number, most: number): number[] {
   const first = Math.floor(Math.log10(least));
   const last = Math.ceil(Math.log10(most));

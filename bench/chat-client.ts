@@ -11,8 +11,8 @@ export interface StreamedAnswer {
 }
 
 /**
- * Asks `url` for a streamed chat completion and reads it to the end, as a client does.
- * @throws Error with the answer's body when it is refused or cut off
+ * Requests a streamed chat completion from `url` and reads it to the end.
+ * @throws Error with the response body when the request is refused, or when the stream ends early
  */
 export async function chatStream(
   url: string,

@@ -1,7 +1,7 @@
 /**
- * What a constraint costs on the embedded model: decode tokens a second without one, with one that allows everything and
- * says so by a full mask for every token, and with grammars. By turns, in one process. The first three write the same
- * answer; the others as many tokens of what they are bound to.
+ * Cost of constrained decoding on the embedded model: decode tokens per second without a constraint, with a full mask
+ * for every token, and with grammars. The cases alternate in one process. The first three generate the same answer; the
+ * others generate as many tokens of constrained output.
  */
 import { fileURLToPath } from 'node:url';
 import { type Constraint, greedy, loadEngine } from '../src/engine/index.ts';
@@ -11,12 +11,12 @@ import { benchPlatform } from './platform.ts';
 import { median } from './statistics.ts';
 
 const rounds = Number(process.argv[2] ?? 40);
-/** Short answers, so that those of a round meet the same neighbours on the machine. */
+/** Answers are short, so that all cases of a round see the same load on the machine. */
 const tokens = 64;
 const model = 'models/lathe-tiny-q8_0.gguf';
 const story = 'Once upon a time there was a little cat that';
 
-// Guesses would make what is not constrained faster by another way.
+// Speculation would speed up unconstrained answers only.
 const engine = await loadEngine(benchPlatform(), { model, parallel: 1, speculation: 'off' });
 const prompt = [...engine.tokenizer.encode(story)];
 
@@ -25,7 +25,7 @@ const everything: Constraint = {
   close() {},
 };
 
-/** Tokens a second of one answer, behind its first token. */
+/** Tokens per second of one answer after its first token. */
 async function rate(constraint?: Constraint): Promise<number> {
   const bound = constraint ? { constraint } : {};
   for await (const event of engine.generate({
@@ -48,9 +48,9 @@ const grammars = openGrammars({
   vocabSize: engine.model.vocabSize,
   startWorker: () => grammarThread(worker),
 });
-// Any text: what it allows is found anew for each token, and an answer stays what it is without.
+// Matches any text: masks are computed for each token, but the answer does not change.
 const text = await grammars.compile({ kind: 'regex', pattern: '[^~]*' });
-/** Too many items to come to an end. */
+/** Requires so many items that the answer reaches its token limit. */
 const lists = (items: object) => ({
   type: 'object',
   properties: { list: { type: 'array', items, minItems: 300 } },
@@ -94,7 +94,7 @@ for (let round = 0; round <= rounds; round++) {
 const base = rates.get('none')!;
 for (const [name, all] of rates) {
   const ratios = all.map((one, round) => one / base[round]!).sort((a, b) => a - b);
-  // The order statistics around the median that hold it in 95 of 100 runs.
+  // Order statistics around the median that form its 95 % interval.
   const reach = Math.ceil(0.98 * Math.sqrt(ratios.length));
   const middle = (ratios.length - 1) / 2;
   const least = ratios[Math.max(0, Math.floor(middle) - reach)]!;

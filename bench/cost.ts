@@ -1,6 +1,6 @@
 import type { Runner } from '../src/engine/index.ts';
 
-/** What one decoded token reads: every weight that takes part, and the keys and values before it. */
+/** Bytes that one decoded token reads: all active weights, and the KV cache of the tokens before it. */
 export function bytesPerToken(runner: Runner, context: number): { weights: number; cache: number } {
   const step = { tokens: 1, position: context, samples: 1 };
   const costs = runner.graph.units.map((unit) => ({ op: unit.op, ...runner.costOf(unit, step) }));

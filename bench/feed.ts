@@ -1,6 +1,6 @@
 /**
- * How long the feed of a host takes (GET /agent/v1/sessions), over HTTP and from a process of its own, with 10,000 and
- * with 100,000 rows in the journal. On SQLite, and on an empty PostgreSQL database where its URL is given:
+ * Latency of GET /agent/v1/sessions over HTTP, from a separate process, with 10,000 and 100,000 rows in the journal.
+ * Runs on SQLite and, if a URL is given, on an empty PostgreSQL database:
  *
  *     node bench/feed.ts [postgres://USER@HOST/DATABASE]
  */
@@ -37,17 +37,17 @@ async function measure(kind: string, dataDir: string, database: string): Promise
   return lines;
 }
 
-/** Median and worst in ms, to the last byte. */
+/** Median and maximum time to the last byte, in ms. */
 async function time(url: string, limit: number): Promise<string[]> {
   const times: number[] = [];
-  // A connection that idled while rows were written is closed about now.
+  // The keep-alive connection may have expired while rows were written.
   await fetch(url).catch(() => undefined);
   for (let round = 0; round < rounds + 5; round++) {
     const begun = performance.now();
     const response = await fetch(`${url}/agent/v1/sessions?limit=${limit}`);
     const text = await response.text();
     if (!response.ok) throw new Error(`the feed answered ${response.status}: ${text.slice(0, 200)}`);
-    // The first ones warm it up.
+    // The first requests warm up the host.
     if (round >= 5) times.push(performance.now() - begun);
   }
   return [median(times).toFixed(1), Math.max(...times).toFixed(1)];

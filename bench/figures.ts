@@ -6,19 +6,19 @@ export interface Figure {
   /** Model and what was measured: `tiny 8 streams t/s`. */
   readonly figure: string;
   readonly ours: number;
-  /** What it is compared with; absent where the goal is one for `ours` itself. */
+  /** The compared value; absent when the goal applies to `ours` itself. */
   readonly peer?: number;
-  /** `ours / peer`, or `ours` where there is no peer. */
+  /** `ours / peer`, or `ours` without a peer. */
   readonly ratio: number;
   readonly goal: number;
-  /** On which side of the goal the ratio shall be. */
+  /** Side of the goal on which the ratio should be. */
   readonly wanted: 'at least' | 'at most';
   readonly met: boolean;
 }
 
 type Measured = Pick<BenchReport, 'adapter' | 'models' | 'overhead' | 'startUp'>;
 
-/** What a software adapter and a real GPU are to reach; undefined where nothing is asked of that kind. */
+/** Goals by kind of adapter; undefined: no goal for that kind. */
 const goals = {
   streams: { software: 1.3, gpu: 5 },
   prefix: { software: 0.15, gpu: 0.1 },
@@ -29,7 +29,7 @@ const goals = {
 } as const;
 type Goal = { readonly software: number | undefined; readonly gpu: number | undefined };
 
-/** Part of the copy bandwidth that decode shall use on a GPU, by the least number of parameters. */
+/** Share of the copy bandwidth that decode should reach on a GPU, by minimum number of parameters. */
 const bandwidthGoals = [
   { parameters: 7e9, goal: 0.7 },
   { parameters: 1e9, goal: 0.45 },
@@ -46,7 +46,7 @@ export function figuresOf({ adapter, models, overhead, startUp }: Measured): Fig
     goal: number | undefined,
   ) => {
     const { ours, peer } = values;
-    // What was not measured is no figure, and neither is half of a comparison.
+    // Incomplete measurements and comparisons are left out.
     if (ours === undefined || goal === undefined || ('peer' in values && peer === undefined)) return;
     const ratio = rounded(peer === undefined ? ours : ours / peer);
     const met = wanted === 'at least' ? ratio >= goal : ratio <= goal;
@@ -89,7 +89,7 @@ export function figuresOf({ adapter, models, overhead, startUp }: Measured): Fig
   return figures;
 }
 
-/** Over the contexts measured: the part does not say how long the prompt was. */
+/** The best share over all measured contexts. */
 function bestPartOfCopy({ contexts }: ModelFigures): number | undefined {
   return contexts.length === 0 ? undefined : Math.max(...contexts.map((one) => one.partOfCopyBandwidth));
 }

@@ -1,5 +1,6 @@
 /**
- * What the gateway's ledger takes: pairs of reserve and settle, everything on the disk, on SQLite and on PostgreSQL.
+ * Throughput and latency of the gateway's ledger: pairs of reserve and settle, durable on disk, on SQLite and
+ * PostgreSQL.
  *
  *     node bench/gateway-ledger.ts [--seconds 4] [--accounts 16]
  */
@@ -61,7 +62,7 @@ async function payers(ledger: Ledger): Promise<Payer[]> {
   return made;
 }
 
-/** @returns how long each pair took, in ms */
+/** @returns duration of each pair in ms */
 async function load(ledger: Ledger, inFlight: number): Promise<number[]> {
   const [...all] = await ledger.keys();
   const until = performance.now() + seconds * 1000;

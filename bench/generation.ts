@@ -1,16 +1,16 @@
 import { type Engine, greedy } from '../src/engine/index.ts';
 
-/** Times of one generation, as a client of the engine sees them. */
+/** Times of one generation, measured by a client of the engine. */
 export interface GenerationTimes {
   /** From the request to the first token of the answer. */
   readonly firstTokenMs: number;
-  /** From that one to the last, divided by the tokens between; 0 for an answer of one token. */
+  /** Mean time between two tokens after the first one; 0 for an answer of one token. */
   readonly perTokenMs: number;
 }
 
 /**
- * Ids that are ordinary tokens in every vocabulary; which ones makes no difference to the time. Prompts of two
- * salts differ from their first page of tokens on, so that no cache of prefixes serves one with the other's.
+ * A prompt of ids that are ordinary tokens in every vocabulary; timing does not depend on the ids. Prompts with
+ * different salts differ within their first page of tokens, so that they share no cached prefix.
  */
 export const promptOf = (length: number, salt = 0): number[] =>
   Array.from(
@@ -20,10 +20,10 @@ export const promptOf = (length: number, salt = 0): number[] =>
 
 let salts = 0;
 
-/** A prompt that this process never made before: nothing of it can be cached. */
+/** A prompt that is new in this process, so that no part of it is cached. */
 export const freshPrompt = (length: number): number[] => promptOf(length, ++salts);
 
-/** A greedy answer of `tokens` tokens to `prompt`, and how much of the prompt the engine had already. */
+/** Times a greedy answer of `tokens` tokens to `prompt`, and reports the number of cached prompt tokens. */
 export async function timeAnswer(
   engine: Engine,
   prompt: readonly number[],
@@ -48,7 +48,7 @@ export async function timeAnswer(
   throw new Error('the engine ended an answer without its last event');
 }
 
-/** A greedy answer of `tokens` tokens to a new prompt of `context`: cold, whatever was asked before. */
+/** Times a greedy answer of `tokens` tokens to a new prompt of `context` tokens, without cached tokens. */
 export async function timeGeneration(
   engine: Engine,
   { context, tokens }: { context: number; tokens: number },

@@ -7,21 +7,21 @@ import { median, rounded } from './statistics.ts';
 
 type Runner = ResidentEngine['runner'];
 
-/** What a decoded token costs behind a context. */
+/** Cost of a decoded token after a context. */
 export interface GrowthFigures {
   readonly context: number;
-  /** Of one sequence, steps only: no text, no request. */
+  /** For one sequence and steps only, without text processing and requests. */
   readonly decodeTokensPerSecond: number;
-  /** Host time to fill, encode and submit a step: what must stay below a step's GPU time. */
+  /** Host time to fill, encode and submit a step; it must stay below the GPU time of a step. */
   readonly encodeMs: number;
-  /** All attention nodes of a step, by their GPU time; absent without timestamp queries. */
+  /** Rate of all attention nodes of a step over their GPU time; absent without timestamp queries. */
   readonly attentionGflops?: number;
   readonly attentionMs?: number;
 }
 
 /**
- * Decode steps at growing positions. The context is not computed before: what stands in the cache makes no
- * difference to the time. The engine must be idle.
+ * Measures decode steps at growing positions. The context is not computed first, because timing does not depend on the
+ * content of the cache. The engine must be idle.
  */
 export async function measureGrowth(
   runner: Runner,
@@ -48,8 +48,8 @@ export async function measureGrowth(
 }
 
 /**
- * Decodes `tokens` tokens from `context` on as the engine does: each fed back on the GPU, steps on their way; one after the
- * other where the host has to know them.
+ * Decodes `tokens` tokens from position `context` as the engine does: tokens are fed back on the GPU with steps in
+ * flight, or step by step when the host needs the token ids.
  */
 async function timeSteps(
   runner: Runner,

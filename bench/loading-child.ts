@@ -1,4 +1,4 @@
-/** Loads one model and prints what it took: a process of its own, so that its greatest memory is this load's. */
+/** Loads one model and prints its times and sizes. A separate process, so that its peak memory is that of this load. */
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,12 +17,12 @@ const engine = await loadEngine(nodePlatform(fileStore(join(tmpdir(), 'lathe-ben
   onProgress({ stage, done, total }) {
     if (stage !== 'weights') return;
     last = performance.now();
-    // What came before the clock started does not count.
+    // Bytes before the first report are not timed.
     first ??= { at: last, done };
     if (done === total) weightBytes = total - first.done;
   },
 });
-// The high-water mark, in kB; the kernel keeps it.
+// VmHWM: peak resident memory in kB.
 const status = await readFile('/proc/self/status', 'utf8');
 const peakBytes = Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
 const { runner } = engine;

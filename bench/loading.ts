@@ -1,6 +1,6 @@
 /**
- * Loading against the disk: `node bench/loading.ts [--model NAME] [--rounds N]`. In turns, from an empty page cache
- * (which takes root on Linux), `dd` reads the file and an engine loads it; both in one run, because disks are noisy.
+ * Compares model loading with raw disk reads: `node bench/loading.ts [--model NAME] [--rounds N]`. `dd` and an engine
+ * alternate, each from an empty page cache (needs root on Linux); both are in one run, because disk speed varies.
  */
 import { execFile } from 'node:child_process';
 import { stat, writeFile } from 'node:fs/promises';
@@ -12,12 +12,12 @@ import { median } from './statistics.ts';
 
 const run = promisify(execFile);
 
-/** What one load by an engine of its own process took. */
+/** Measurements of one load in a separate process. */
 interface Load {
-  /** From the first chunk of weights handed to the device to the last one. */
+  /** From the first to the last chunk of weights uploaded to the device. */
   readonly weightsMs: number;
   readonly weightBytes: number;
-  /** The process's greatest resident memory, and what of it are buffers of the device. */
+  /** Peak resident memory of the process, and the part that is device buffers. */
   readonly peakBytes: number;
   readonly deviceBytes: number;
 }
@@ -28,9 +28,9 @@ export interface LoadingFigures {
   /** GB/s. */
   readonly disk: number;
   readonly load: number;
-  /** Median of the rounds' ratios. */
+  /** Median over rounds of load speed / disk speed. */
   readonly ratio: number;
-  /** Greatest resident memory beyond the device's buffers, which lie in main memory on a software adapter. */
+  /** Peak resident memory minus device buffers, which are in main memory on a software adapter. */
   readonly beyondDeviceBytes: number;
   readonly rounds: number;
 }

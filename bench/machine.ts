@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 export interface Machine {
   readonly cpu: string;
   readonly cores: number;
-  /** The widest vectors it has, where the system tells. */
+  /** Widest vector extension, if the system reports it. */
   readonly vectors?: string;
   readonly memoryBytes: number;
   readonly system: string;
@@ -46,7 +46,7 @@ export async function versions(): Promise<Versions> {
   };
 }
 
-/** Processes that want a core, averaged over the last minute; 0 where the system does not tell. */
+/** One-minute load average; 0 when the system has none. */
 export const loadAverage = (): number => Number((loadavg()[0] ?? 0).toFixed(2));
 
 const root = fileURLToPath(new URL('..', import.meta.url));

@@ -21,17 +21,17 @@ import { median, rounded } from './statistics.ts';
 import { measureStreams } from './streams.ts';
 
 export interface Effort {
-  /** Prompts, in tokens. */
+  /** Prompt lengths in tokens. */
   readonly contexts: readonly number[];
   readonly answerTokens: number;
   readonly rounds: number;
-  /** Answers at once. */
+  /** Numbers of parallel answers. */
   readonly streams: readonly number[];
-  /** Of the prompt that is asked twice. */
+  /** Length of the repeated prefix. */
   readonly prefixTokens: number;
-  /** Of the figures that take longest: streams, prefix and growth. */
+  /** Rounds of the slowest measurements: streams, prefix and growth. */
   readonly longRounds: number;
-  /** Tokens decoded a round, for the same: at least. */
+  /** Minimum number of decoded tokens per round for those. */
   readonly longTokens: number;
   readonly growthContexts: readonly number[];
 }
@@ -56,7 +56,7 @@ export const quickEffort: Effort = {
   longTokens: 9,
   growthContexts: [128, 512, 4096],
 };
-/** For models that are there to show how cost grows with size. */
+/** For models that only show how cost grows with size. */
 export const sizeEffort: Effort = {
   ...fullEffort,
   contexts: [128],
@@ -67,7 +67,7 @@ export const sizeEffort: Effort = {
 
 const memoryContexts = [512, 1024, 2048, 4096, 8192];
 
-/** Loads a model twice, measures it, and lets it go. */
+/** Loads a model twice, measures it, and unloads it. */
 export async function measureModel(
   model: BenchModel,
   options: { adapter: string | undefined; effort: Effort; say: (what: string) => void },
@@ -77,7 +77,7 @@ export async function measureModel(
     model: model.path,
     ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
     onNotice: say,
-    // Answers of random weights repeat themselves, so that guessing would look far better than it is.
+    // Answers of random weights are repetitive, so speculation would look much better than it is.
     speculation: 'off',
   };
   const others = watchOthers();
@@ -95,7 +95,7 @@ export async function measureModel(
     const steps: StepFigures[] = [];
     for (const phase of timestamps ? (['decode', 'prefill'] as const) : []) {
       say(`GPU time of each node, ${phase}`);
-      // A decode step is short, so that chance weighs more, and more of them cost little.
+      // A decode step is short: its time varies more, and more rounds cost little.
       const own =
         phase === 'decode' ? { context: traced, rounds: 15 } : { context: 0, rounds: effort.rounds };
       steps.push(await traceStep(runner, { phase, ...own }));
@@ -103,12 +103,12 @@ export async function measureModel(
     const contexts = await timeContexts(engine, { ...effort, say });
     const { streams: counts, prefixTokens, longRounds: rounds } = effort;
     const tokens = longTokens(effort, contexts);
-    say('several answers at once');
+    say('parallel answers');
     const streams = await measureStreams(engine, { counts, tokens, rounds });
     const prefixFits = prefixTokens + 64 <= engine.model.contextLength && counts.length > 0;
-    if (prefixFits) say('a prefix asked twice');
+    if (prefixFits) say('a repeated prefix');
     const prefix = prefixFits ? await measurePrefix(engine, { prefixTokens, rounds }) : undefined;
-    say('decode behind long contexts');
+    say('decode after long contexts');
     const growth = await measureGrowth(runner, {
       contexts: effort.growthContexts,
       tokens,
@@ -143,7 +143,10 @@ export async function measureModel(
 
 const mostLongTokens = 129;
 
-/** About a second of decoding, within bounds: a few tokens of a fast model would measure chance. */
+/**
+ * Number of tokens for about a second of decoding, within bounds: with few tokens of a fast model, noise would
+ * dominate.
+ */
 function longTokens(effort: Effort, timed: readonly Timed[]): number {
   const perTokenMs = median(timed.map((one) => one.perTokenMs));
   return Math.max(effort.longTokens, Math.min(mostLongTokens, Math.round(1000 / perTokenMs)));
@@ -183,7 +186,7 @@ type Timed = Pick<ContextFigures, 'context' | 'answerTokens' | 'rounds'> & {
   perTokenMs: number;
 };
 
-/** One generation gives both figures: the prompt's time and the answer's. */
+/** Each generation measures both prefill and decode. */
 async function timeContexts(
   engine: ResidentEngine,
   { contexts, answerTokens, rounds, say }: Effort & { say: (what: string) => void },
@@ -202,13 +205,13 @@ async function timeContexts(
     bench.add(
       name,
       async () => {
-        say(`generation behind ${context} tokens`);
+        say(`generation after ${context} tokens`);
         const { firstTokenMs, perTokenMs } = await timeGeneration(engine, { context, tokens: answerTokens });
         firstTokens.get(name)?.push(firstTokenMs);
         return { overriddenDuration: perTokenMs };
       },
       {
-        // Also between the warm-up and the measurement.
+        // Also called between warm-up and measurement.
         beforeAll() {
           firstTokens.set(name, []);
         },
@@ -234,7 +237,7 @@ function completed(
   rest: { runner: Runner; dispatches: number; bytesPerSecond: number },
 ): ContextFigures {
   const { context, answerTokens, rounds, firstTokenMs, perTokenMs } = timed;
-  // The cache grows while the answer does: its middle stands for all of it.
+  // The cache grows with the answer; its length at the middle of the answer represents the mean.
   const middle = context + answerTokens / 2;
   const bytes = bytesPerToken(rest.runner, Math.round(middle));
   const perSecond = 1000 / perTokenMs;

@@ -3,16 +3,16 @@ import { pageBytes, workBytes } from '../src/engine/memory.ts';
 import { pageTokens } from '../kernels/rope-kv-write.ts';
 import type { Graph } from '../src/engine/index.ts';
 
-/** What a context of this length takes on the GPU beside the weights. */
+/** GPU memory of a context in addition to the weights. */
 export interface MemoryFigures {
   readonly context: number;
-  /** Keys and values of one sequence of that length; another such sequence takes as much again. */
+  /** KV cache of one sequence of that length. */
   readonly cacheBytes: number;
-  /** Everything else, for all sequences: activations, logits, tables. */
+  /** Activations, logits and tables, for all sequences together. */
   readonly workBytes: number;
 }
 
-/** Computed as the engine does when it sizes itself, for its number of slots and size of steps. */
+/** Computes memory with the engine's own formulas, for its number of slots and step size. */
 export function memoryOver(graph: Graph, { capacity }: Memory, contexts: readonly number[]): MemoryFigures[] {
   const { slots, stepTokens }: Capacity = capacity;
   return contexts

@@ -19,10 +19,10 @@ const smollm2: Shape = {
   ropeBase: 100_000,
 };
 
-/** Shapes of real models; their weights here are random, which changes no timing. */
+/** Shapes of real models. Their weights are random, which does not affect timing. */
 const shapes: Readonly<Record<string, Shape>> = {
   'smollm2-135m': smollm2,
-  // A pair that always agrees, and a small one that never does.
+  // Pairs for speculation: a target and a draft that always agree, and a draft that never does.
   'agreeing-135m': { ...smollm2, telling: 2 },
   'agreeing-draft': { ...smollm2, layers: 2 },
   'foreign-draft': { ...smollm2, layers: 2, seed: 77 },
@@ -46,7 +46,7 @@ const shapes: Readonly<Record<string, Shape>> = {
     feedForward: 14_336,
     tiedEmbeddings: false,
   },
-  // Layers as the models of 30 and 20 billion weights have them, of which they have 48 and 24.
+  // Two layers of the models with 30 and 20 billion parameters, which have 48 and 24 layers.
   'qwen3moe-2-layers': {
     architecture: 'qwen3moe',
     layers: 2,
@@ -61,7 +61,7 @@ const shapes: Readonly<Record<string, Shape>> = {
     tiedEmbeddings: true,
     ropeBase: 1_000_000,
   },
-  // Ten of the 35 layers of E2B, the last five without keys and values of their own, and an eighth of its vocabulary.
+  // Ten of the 35 layers of E2B, the last five with a shared KV cache, and an eighth of its vocabulary.
   'gemma4-e2b-10-layers': {
     architecture: 'gemma4',
     layers: 10,
@@ -105,28 +105,28 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const cache = join(root, '.cache', 'bench');
 const embedded = join(root, 'models', 'lathe-tiny-q8_0.gguf');
 
-/** What the figures of the documentation are of. */
+/** Models of the figures in the documentation. */
 export const documentedModels = ['tiny', 'smollm2-135m-q8_0', 'smollm2-135m-q4_0'];
 
-/** Beside those, for the growth over the size of a model. */
+/** Additional models, to show growth with model size. */
 export const sizeModels = ['qwen2.5-0.5b-q4_0'];
 export const largeModels = ['llama3.2-1b-q4_0'];
 
-/** For help texts and messages. */
+/** Model names, for help texts and messages. */
 export const modelNames = `tiny or {${Object.keys(shapes).join('|')}}-{${Object.keys(types).join('|')}}`;
 
 export interface BenchModel {
   readonly name: string;
   readonly path: string;
-  /** Not a trained model. */
+  /** Whether the weights are random instead of trained. */
   readonly randomWeights: boolean;
-  /** Of a model that was made by its name. */
+  /** Shape of a generated model. */
   readonly shape?: ModelShape;
 }
 
 /**
- * A name of ours or a path to a file. Models of a name are made on first use: the same bytes every time.
- * @throws Error naming what there is
+ * Finds a model by bench name or file path. Named models are generated on first use, always with the same bytes.
+ * @throws Error that lists the known names
  */
 export async function findModel(nameOrPath: string): Promise<BenchModel> {
   if (nameOrPath === 'tiny') return { name: 'tiny', path: embedded, randomWeights: false };
@@ -151,8 +151,8 @@ async function generated(name: string, shape: ModelShape): Promise<string> {
   const path = join(cache, `${name}.gguf`);
   if (await exists(path)) return path;
   await mkdir(cache, { recursive: true });
-  process.stderr.write(`making ${name} with random weights, once ...\n`);
-  // A run that is cut off leaves no half file under the right name.
+  process.stderr.write(`generating ${name} with random weights (first use only) ...\n`);
+  // Written to a temporary name, so that an aborted run leaves no partial file.
   const partial = `${path}.${process.pid}.part`;
   await writeRandomModel(partial, shape);
   await rename(partial, path);

@@ -4,18 +4,18 @@ import { sum } from './cost.ts';
 import { promptOf } from './generation.ts';
 import { median } from './statistics.ts';
 
-/** One node of the model, all layers together. */
+/** One node of the model, summed over all layers. */
 export interface NodeFigures {
-  /** Without the layer: `attn.qkv`. */
+  /** Name without the layer: `attn.qkv`. */
   readonly node: string;
   readonly op: string;
   readonly dispatches: number;
-  /** GPU time a step. */
+  /** GPU time per step. */
   readonly ms: number;
-  /** Of the step's GPU time, 0 to 1. */
+  /** Share of the step's GPU time, 0 to 1. */
   readonly share: number;
   readonly gflops: number;
-  /** GB a second that the node must at least move: weights, cache, activations. */
+  /** GB per second of the minimum traffic of the node: weights, cache and activations. */
   readonly gigabytes: number;
 }
 
@@ -29,10 +29,10 @@ export interface StepFigures {
   readonly nodes: readonly NodeFigures[];
 }
 
-/** The slot that benches compute in. */
+/** The slot that benches use. */
 export const firstSlot = 0;
 
-/** Gives every page of the cache to the benches' slot, in order. */
+/** Assigns all pages of the cache to the benches' slot, in order. */
 export function givePages(runner: Runner): void {
   const { maxPages, capacity } = runner.memory;
   const count = Math.min(maxPages, capacity.pages);
@@ -43,8 +43,8 @@ export function givePages(runner: Runner): void {
 }
 
 /**
- * GPU time of every node in one step, by timestamp query; each dispatch is a pass of its own here, so their sum
- * is a little more than what a step takes. The engine must be idle.
+ * Measures the GPU time of every node in one step with timestamp queries. Each dispatch is a separate pass here, so the
+ * sum is slightly larger than the time of a real step. The engine must be idle.
  */
 export async function traceStep(
   runner: Runner,
@@ -53,7 +53,7 @@ export async function traceStep(
   const { phase, context, rounds } = options;
   const { tileTokens, capacity } = runner.memory;
   const step = runner.newStep();
-  // A prompt's step is as large as the engine makes it.
+  // A prefill step has the size that the engine uses.
   const tokens =
     phase === 'decode' ? 1 : Math.min(128, capacity.stepTokens - (capacity.stepTokens % tileTokens));
   givePages(runner);
@@ -90,7 +90,7 @@ export async function traceStep(
   return { phase, tokens, context, dispatches: dispatches.length, gpuMs, nodes };
 }
 
-/** The node of a dispatch: parts of one matrix and the forms of one attention belong together. */
+/** Node name of a dispatch; parts of one matrix and variants of one attention share a name. */
 const nodeOf = (id: string): string =>
   id
     .replace(/^layers\.\d+\./, '')

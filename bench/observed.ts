@@ -1,13 +1,12 @@
 /**
- * What watching costs, as ratios of what the same work takes with nobody watching: completions of the embedded model,
- * completions over an engine that answers at once (the planes' own work), and requests at the gateway before a provider
- * that answers at once. The host's observers are all there: counters, Prometheus, rows in the database, the recorder
- * with its racks disarmed.
+ * Overhead of observability, as the ratio of times with and without observers: completions of the embedded model,
+ * completions over an engine that answers immediately (the work of the planes), and requests at the gateway with a
+ * provider that answers immediately. All observers of the host are active: counters, Prometheus, database rows, and the
+ * recorder with disarmed racks.
  *
- * Both arms are the same app over the same database: only who watches changes, every few dozen requests, so that what
- * the machine, the collector and the compiler do meanwhile falls on both. A round has a ratio; what is told is their
- * median and the interval in which the true one lies with 95 % (between two of the rounds, in order: nothing is assumed
- * of how they are spread).
+ * Both arms use the same app and database. Observers are switched every few dozen requests, so that machine load,
+ * garbage collection and compilation affect both arms. Each round gives a ratio. The report has their median and its 95
+ * % interval from order statistics, without assumptions about the distribution.
  *
  *     node bench/observed.ts [--rounds 60] [--only gateway] [--save]
  */
@@ -48,7 +47,7 @@ const { values } = parseArgs({
 });
 const rounds = Number(values.rounds);
 const warmups = 5;
-/** Whose turn it is within a round: what drifts falls on both alike. */
+/** Order of the arms within a round; it balances linear drift. */
 const turns = ['alone', 'watched', 'watched', 'alone', 'alone', 'watched', 'watched', 'alone'] as const;
 
 const folder = mkdtempSync(join(tmpdir(), 'lathe-observed-'));
@@ -64,7 +63,7 @@ const recorder = await Recorder.open({
   onNotice,
 });
 const served = new Served();
-/** Watched or not, from one request to the next. */
+/** A Watch that can be switched between requests. */
 class Switch extends Watch {
   watching: Watch = unwatched;
 
@@ -74,7 +73,7 @@ const all = new Watch([served, new Metrics(), feed, recorder.sink]);
 const watch = new Switch();
 type Ask = (stream: boolean) => Promise<void>;
 
-/** The planes of a host over an engine. */
+/** Requests against the planes of a host with an engine. */
 function completions(engine: Engine, tokens: number, expected: RegExp): Ask {
   const resident = new Resident('loading');
   resident.ready(engine);
@@ -135,9 +134,9 @@ async function openSold(provider: string): Promise<{ ask: Ask; close: () => Prom
 interface Subject {
   readonly name: string;
   readonly ask: Ask;
-  /** Asked in a turn. Those of a round that are watched make fewer rows than the feed would write by itself. */
+  /** Requests per turn. The watched requests of a round produce fewer rows than trigger a write of the feed. */
   readonly each: number;
-  /** `cpu`: processor time of this process; the clock where another processor works, too. */
+  /** `cpu`: processor time of this process; `clock`: wall time, when a GPU works as well. */
   readonly by: 'cpu' | 'clock';
 }
 
@@ -181,7 +180,7 @@ const engine = await loadEngine(benchPlatform(), {
 });
 const words = Array.from({ length: 64 }, (_, n) => ` word${n}`);
 const sold = await openSold(provider.url);
-/** Of this process but for the provider, which is nobody's cost. */
+/** Processor time of this process without the mock provider. */
 const workCpuMs = async () => {
   const ms = ownCpuMs();
   return ms - (await provider.cpuMs());

@@ -11,9 +11,9 @@ const busyMs = (): number =>
   cpus().reduce((total, { times }) => total + times.user + times.nice + times.sys + times.irq, 0);
 
 /**
- * Watches how many cores other processes keep busy, on average until the answer is asked for: a figure of a
- * software adapter is worth as much as this is small.
- * @param measuredMs processor time so far of what is measured
+ * Measures how many cores other processes keep busy, on average until the returned function is called. Figures of a
+ * software adapter are reliable only when this is small.
+ * @param measuredMs processor time so far of the measured processes
  */
 export function watchOthers(measuredMs: () => number = ownCpuMs): () => number {
   const start = { at: performance.now(), busy: busyMs(), measured: measuredMs() };

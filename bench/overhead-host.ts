@@ -1,6 +1,6 @@
 /**
- * The host of the overhead figure, a process of its own: the whole of lathe on a loopback port, but a GPU that
- * answers at once. Tells its parent the URL, and its processor time whenever it is asked.
+ * Host process of the overhead measurement: the complete host on a loopback port, with a GPU that answers immediately.
+ * Sends its URL to the parent, and its processor time on each message.
  */
 import { loadEngine } from '../src/engine/index.ts';
 import { openAccess } from '../src/planes/access.ts';
@@ -20,7 +20,7 @@ const host = '127.0.0.1';
 
 const engine = await loadEngine(benchPlatform(), {
   model,
-  // A step of it stands for a token.
+  // Each step must produce exactly one token.
   speculation: 'off',
   ...(adapter === undefined ? {} : { adapter }),
 });
@@ -30,9 +30,9 @@ const words = engine.tokenizer.encode(
 let drawn = 0;
 const nextWord = () => words[drawn++ % words.length] ?? 0;
 engine.runner.submit = (step) => {
-  // The step is filled anew before this one's tokens are due.
+  // Read now: the step is refilled before its tokens are returned.
   const tokens = Uint32Array.from({ length: step.dims.samples }, nextWord);
-  // In a turn of the event loop of its own, as a readback comes: each token is then a write of its own, too.
+  // Resolves in a later turn of the event loop, like a readback, so that each token is written separately.
   return new Promise((resolve) => setImmediate(() => resolve(tokens)));
 };
 

@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import { chatStream } from './chat-client.ts';
 import { median, rounded } from './statistics.ts';
 
-/** What the host itself costs, without the GPU, for each token of a streamed chat answer. */
+/** Cost of the host without the GPU, per token of a streamed chat answer. */
 export interface OverheadFigures {
   readonly answerTokens: number;
   readonly promptTokens: number;
   readonly requests: number;
-  /** Processor time of the host's process, the request's own share in it. */
+  /** Processor time of the host's process, including the cost of the request. */
   readonly cpuMsPerToken: number;
-  /** From the request to its last byte at the client, by its tokens. */
+  /** Time from the request to the last byte at the client, divided by the tokens. */
   readonly wallMsPerToken: number;
   /** Processor time of a request for one token: HTTP, validation, template, tokenizer, admission. */
   readonly cpuMsPerRequest: number;
@@ -37,9 +37,9 @@ const chat = {
 };
 
 /**
- * Streams chat answers from a host whose GPU answers at once: HTTP on loopback, validation, template, tokenizer,
- * the scheduler's steps, sampling's set-up, stop texts and server-sent events are the real ones. The encoding of
- * GPU commands is not in it.
+ * Streams chat answers from a host whose GPU answers immediately. HTTP on loopback, validation, chat template,
+ * tokenizer, scheduler, sampling setup, stop sequences and server-sent events are real. The encoding of GPU commands is
+ * excluded.
  */
 export async function measureOverhead(
   model: string,
@@ -61,7 +61,7 @@ export async function measureOverhead(
       if (answer.tokens !== tokens) throw new Error(`${answer.tokens} tokens came instead of ${tokens}`);
       return { cpuMs: (await cpuMs()) - cpu, wallMs, promptTokens: answer.promptTokens };
     };
-    // A host that has been up for a while runs compiled code.
+    // Warm-up, until the host's code is compiled by the JIT.
     for (let warm = 0; warm < 10; warm++) await one(answerTokens);
     const long = [];
     const short = [];

@@ -1,6 +1,6 @@
 /**
- * `node bench/plots.ts REPORT.json FOLDER`: how cost grows, as charts, from a report of `npm run bench -- --json` or of
- * a GPU machine (bench/gpu/run.ts).
+ * `node bench/plots.ts REPORT.json FOLDER`: draws charts of how cost grows, from a report of `npm run bench -- --json`
+ * or of a GPU machine (bench/gpu/run.ts).
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -8,7 +8,7 @@ import { type Chart, chartSvg } from './chart.ts';
 import type { GpuReport } from './gpu/gpu-report.ts';
 import type { BenchReport, ModelFigures } from './report.ts';
 
-/** The charts that a report has figures for, by file name. */
+/** The charts for which a report has data, by file name. */
 export function chartsOf(report: BenchReport): Map<string, Chart> {
   const { models } = report;
   const subtitle = subtitleOf(report);
@@ -16,7 +16,7 @@ export function chartsOf(report: BenchReport): Map<string, Chart> {
   const add = (name: string, chart: Omit<Chart, 'subtitle'>) => {
     if (chart.series.length > 0) charts.set(`${name}.svg`, { ...chart, subtitle });
   };
-  /** A line a model, in the model's colour; models without such figures have none. */
+  /** One line per model in the model's color; models without the data are left out. */
   const lines = (points: (model: ModelFigures) => { x: number; y: number }[], suffix = '') =>
     models
       .map((model, colour) => ({ name: `${model.model}${suffix}`, points: points(model), colour }))
@@ -26,7 +26,7 @@ export function chartsOf(report: BenchReport): Map<string, Chart> {
     (a, b) => a - b,
   );
   add('tokens-over-context', {
-    title: 'Decode rate behind a context',
+    title: 'Decode rate after a context',
     x: { label: 'tokens before the decoded one', scale: 'log', ticks: contexts, format: String },
     y: { label: 'tokens/s', scale: 'log', format: plain },
     series: lines(({ growth }) => growth.map((one) => ({ x: one.context, y: one.decodeTokensPerSecond }))),
@@ -35,8 +35,8 @@ export function chartsOf(report: BenchReport): Map<string, Chart> {
     (a, b) => a - b,
   );
   add('tokens-over-streams', {
-    title: 'Decode rate of several answers at once, all together',
-    x: { label: 'answers at once', scale: 'log', ticks: counts, format: String },
+    title: 'Total decode rate of parallel answers',
+    x: { label: 'parallel answers', scale: 'log', ticks: counts, format: String },
     y: { label: 'tokens/s', scale: 'log', format: plain },
     series: lines(({ streams }) => streams.map((one) => ({ x: one.streams, y: one.tokensPerSecond }))),
   });
@@ -45,10 +45,10 @@ export function chartsOf(report: BenchReport): Map<string, Chart> {
     return decode ? [{ x: model.parameters / 1e6, y: decode.decodeTokensPerSecond, label: model.model }] : [];
   });
   add('tokens-over-model-size', {
-    title: 'Decode rate by size of the model, behind 128 tokens',
+    title: 'Decode rate by model size, after 128 tokens',
     x: { label: 'million parameters', scale: 'log', format: plain },
     y: { label: 'tokens/s', scale: 'log', format: plain },
-    // Each model is a point of its own: their formats differ.
+    // Each model is a separate point, because their formats differ.
     series: sized.map((point, colour) => {
       const below = sized.some(({ x, y }) => x === point.x && y > point.y);
       return { name: '', points: [{ ...point, below }], colour };
@@ -76,11 +76,11 @@ export function chartsOf(report: BenchReport): Map<string, Chart> {
   return charts;
 }
 
-/** Of the greatest value. */
+/** Quarters of the largest value. */
 const quarters = (values: readonly number[]): number[] =>
   [0, 0.25, 0.5, 0.75, 1].map((part) => part * Math.max(...values));
 
-/** Weights are not in that chart: models that differ in nothing else are one. */
+/** One model per memory curve: the chart has no weights, so models that differ only in those are equal. */
 function uniqueShapes(models: readonly ModelFigures[]): { model: ModelFigures; colour: number }[] {
   const seen = new Map<string, { model: ModelFigures; colour: number }>();
   models.forEach((model, colour) => {

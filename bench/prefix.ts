@@ -2,23 +2,23 @@ import type { Engine } from '../src/engine/index.ts';
 import { freshPrompt, timeAnswer } from './generation.ts';
 import { median, rounded } from './statistics.ts';
 
-/** What a prompt costs whose beginning was asked before. */
+/** Cost of a prompt with a cached prefix. */
 export interface PrefixFigures {
   readonly prefixTokens: number;
-  /** New ones behind it. */
+  /** New tokens after the prefix. */
   readonly questionTokens: number;
-  /** Time to the first token when nothing of the prompt was seen before. */
+  /** Time to the first token without a cached prefix. */
   readonly coldMs: number;
-  /** The same with the prefix of an earlier prompt and a new question. */
+  /** Time to the first token with a cached prefix and a new question. */
   readonly repeatedMs: number;
-  /** Prompt tokens that the engine took from its cache the second time, as it reports them. */
+  /** Cached prompt tokens of the second request, as the engine reports them. */
   readonly cachedTokens: number;
 }
 
 const questionTokens = 16;
 const answerTokens = 2;
 
-/** Each round asks behind a new prefix, and once more behind the same. */
+/** Each round sends a request with a new prefix, then one with the same prefix. */
 export async function measurePrefix(
   engine: Engine,
   { prefixTokens, rounds }: { prefixTokens: number; rounds: number },

@@ -2,7 +2,7 @@ import type { NodeFigures, StepFigures } from './nodes.ts';
 import type { BenchReport, ModelFigures } from './report.ts';
 import { digits, megabytes, percent, table } from './table.ts';
 
-/** Nodes below this part of a step are told together. */
+/** Nodes below this share of a step are printed as one row. */
 const leastShare = 0.01;
 
 /** The figures of one model as text, at most 100 columns wide. */
@@ -13,7 +13,7 @@ export function modelText(figures: ModelFigures): string {
   return [
     `${figures.model}: ${figures.architecture} ${figures.quantization}, ${megabytes(figures.parameters)} M parameters${weights}`,
     `load ${load.warmMs} ms (${stages.join(', ')}; first in this process ${load.firstMs})`,
-    `other processes kept ${digits(figures.othersCores)} cores busy meanwhile`,
+    `other processes kept ${digits(figures.othersCores)} cores busy`,
     `copy bandwidth ${digits(copyBandwidth.bytesPerSecond / 1e9)} GB/s (${copyBandwidth.method}, read + written)`,
     '',
     table(
@@ -33,7 +33,7 @@ export function modelText(figures: ModelFigures): string {
   ].join('\n');
 }
 
-/** How cost grows: over streams, a prefix asked again, the context. */
+/** Growth of cost with parallel answers, a cached prefix and the context. */
 function growthText({ streams, prefix, growth, memory }: ModelFigures): string[] {
   const parts: string[] = [];
   const alone = streams.find((one) => one.streams === 1)?.tokensPerSecond;
@@ -43,12 +43,12 @@ function growthText({ streams, prefix, growth, memory }: ModelFigures): string[]
       digits(one.tokensPerSecond),
       digits(one.tokensPerSecond / alone),
     ]);
-    parts.push(table(['answers at once', 'all together t/s', 'by one alone'], rows));
+    parts.push(table(['parallel answers', 'total t/s', 'vs. one'], rows));
   }
   if (prefix) {
     parts.push(
       `${prefix.prefixTokens} + ${prefix.questionTokens} prompt tokens to the first token: ` +
-        `cold ${digits(prefix.coldMs)} ms, prefix asked before ${digits(prefix.repeatedMs)} ms ` +
+        `cold ${digits(prefix.coldMs)} ms, cached prefix ${digits(prefix.repeatedMs)} ms ` +
         `(${percent(prefix.repeatedMs / prefix.coldMs)}; ${prefix.cachedTokens} tokens from the cache)`,
     );
   }
@@ -60,7 +60,7 @@ function growthText({ streams, prefix, growth, memory }: ModelFigures): string[]
       one.attentionMs === undefined ? '' : digits(one.attentionMs),
       one.attentionGflops === undefined ? '' : digits(one.attentionGflops),
     ]);
-    const head = ['behind tokens', 'decode t/s', 'encode ms', 'attention ms', 'attention GFLOP/s'];
+    const head = ['after tokens', 'decode t/s', 'encode ms', 'attention ms', 'attention GFLOP/s'];
     parts.push(table(head, rows));
   }
   if (memory.length > 0) {
@@ -69,18 +69,18 @@ function growthText({ streams, prefix, growth, memory }: ModelFigures): string[]
       megabytes(one.cacheBytes),
       megabytes(one.workBytes),
     ]);
-    parts.push(table(['context', 'cache of one MB', 'work buffers MB'], rows));
+    parts.push(table(['context', 'KV cache MB', 'work buffers MB'], rows));
   }
   return parts.map((part) => `\n${part}`);
 }
 
-/** The host's own figures, and every figure with its goal. */
+/** The figures of the host, and all figures with a goal. */
 export function figuresText({ overhead, startUp, figures }: Omit<BenchReport, 'models'>): string {
   const lines: string[] = [];
   if (overhead) {
     lines.push(
-      `host overhead: ${digits(overhead.cpuMsPerToken)} ms of processor time a token ` +
-        `(${overhead.answerTokens} streamed behind ${overhead.promptTokens}, request included), ` +
+      `host overhead: ${digits(overhead.cpuMsPerToken)} ms of processor time per token ` +
+        `(${overhead.answerTokens} streamed after ${overhead.promptTokens}, request included), ` +
         `${digits(overhead.wallMsPerToken)} ms at the client; a request for one token ${digits(overhead.cpuMsPerRequest)} ms`,
     );
   }
@@ -98,13 +98,13 @@ export function figuresText({ overhead, startUp, figures }: Omit<BenchReport, 'm
     one.met ? 'yes' : 'no',
   ]);
   if (rows.length > 0)
-    lines.push('', table(['figure', 'ours', 'against', 'ratio', 'goal', 'reached'], rows), '');
+    lines.push('', table(['figure', 'ours', 'compared with', 'ratio', 'goal', 'met'], rows), '');
   return lines.join('\n');
 }
 
 function stepText(step: StepFigures): string {
   const what =
-    step.phase === 'decode' ? `a token behind ${step.context}` : `${step.tokens} prompt tokens at once`;
+    step.phase === 'decode' ? `a token after ${step.context}` : `a step of ${step.tokens} prompt tokens`;
   const shown = step.nodes.filter((node) => node.share >= leastShare);
   const rest = step.nodes.filter((node) => node.share < leastShare);
   const row = (node: NodeFigures) => [

@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: how fast the engine is on this machine's adapter, and where the time goes. Prints tables;
- * `--json FILE` writes the same as one `BenchReport` (bench/report.ts). See docs/performance.md.
+ * `npm run bench`: measures the engine on this machine's adapter and where its time goes. Prints tables; `--json FILE`
+ * also writes a `BenchReport` (bench/report.ts). See docs/performance.md.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -25,15 +25,15 @@ import type { BenchReport, ModelFigures } from './report.ts';
 import { measureStartUp } from './start-up.ts';
 
 const usage = `npm run bench -- [options]
-  --model NAME|PATH  may be given several times: the path of a GGUF file, or a name:
+  --model NAME|PATH  can be repeated: the path of a GGUF file, or a name:
                      ${modelNames}
                      (default: ${documentedModels.join(', ')},
                      and ${sizeModels.join(', ')}; with --quick: tiny)
-  --large            ${largeModels.join(', ')} too
-  --quick            few rounds, short answers: to try something out
-  --json FILE        write the figures there
-  --peers            measure llama.cpp on the same files too (first: npm --prefix bench/peers ci)
-  --adapter NAME     a part of the adapter's name`;
+  --large            also measure ${largeModels.join(', ')}
+  --quick            few rounds and short answers, for trying things out
+  --json FILE        write the figures to FILE
+  --peers            also measure llama.cpp on the same files (first: npm --prefix bench/peers ci)
+  --adapter NAME     substring of the adapter's name`;
 
 const { values } = parseArgs({
   options: {
@@ -96,7 +96,7 @@ async function run(): Promise<void> {
   await writeFile(values.json, `${JSON.stringify(report, roundNumbers, 1)}\n`);
 }
 
-/** What the host costs beside the GPU, in processes of their own. */
+/** Measures the overhead and the start of the host, in separate processes. */
 async function measureHost(
   { path }: BenchModel,
   options: { quick: boolean; adapter: string | undefined; say: (what: string) => void },
@@ -108,7 +108,7 @@ async function measureHost(
   return { overhead, startUp: await measureStartUp({ adapter, rounds: quick ? 2 : 5 }) };
 }
 
-/** Four digits after the point are more than any figure here is worth. */
+/** Rounds to four decimals, which is more than the accuracy of any figure. */
 const roundNumbers = (_key: string, value: unknown): unknown =>
   typeof value === 'number' && !Number.isInteger(value) ? Number(value.toFixed(4)) : value;
 

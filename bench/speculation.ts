@@ -1,12 +1,13 @@
 /**
- * What guessing gains and costs: the same answers with and without, by turns, in one process.
+ * Gain and cost of speculative decoding: the same answers with and without it, alternating in one process.
  *
- * Prompt lookup is measured on the embedded model. The prompts are texts, because random ids have nothing to guess from;
- * an answer drawn at temperature 1 hardly repeats itself and shows the cost.
+ * Prompt lookup is measured on the embedded model. The prompts are text, because random ids give no drafts; an answer
+ * sampled at temperature 1 rarely repeats itself and shows the cost.
  *
- * A draft model is measured on two pairs of SmolLM2-135M's shape and one of two of its 30 layers: in one pair the other
- * 28 layers add nothing, so that both draw the same, which is the most that can be gained; in the other pair they have
- * nothing in common, which is the most that can be lost. Answers are drawn at temperature 1 and leave nothing to look up.
+ * Draft models are measured on two pairs: a target with the shape of SmolLM2-135M and a draft with two of its 30
+ * layers. In one pair the other 28 layers have no effect, so both models sample the same tokens, which is the maximum
+ * gain. In the other pair the weights are unrelated, which is the maximum loss. Answers are sampled at temperature 1,
+ * so that prompt lookup finds nothing.
  */
 import { greedy, loadEngine, type ResidentEngine } from '../src/engine/index.ts';
 import { findModel } from './models.ts';
@@ -16,7 +17,7 @@ import { median } from './statistics.ts';
 const story =
   'Once upon a time there was a little cat named Tom. Tom liked to play with a red ball in the garden.';
 const cases = [
-  { name: 'a drawn story', text: story, temperature: 1 },
+  { name: 'a sampled story', text: story, temperature: 1 },
   { name: 'a greedy story', text: story, temperature: 0 },
   { name: 'text that repeats itself', text: `${story}\n`.repeat(8), temperature: 0 },
 ];
@@ -69,7 +70,7 @@ await Promise.all(Object.values(engines).map(async (engine) => await engine.clos
 
 const drafted = 100;
 
-/** What answers drawn at temperature 1 take that are asked for at once, in ms from the first's arrival to the last's end. */
+/** Time in ms from the start of `count` parallel requests, sampled at temperature 1, to the end of the last answer. */
 async function takes(engine: ResidentEngine, round: number, count: number): Promise<number> {
   const began = performance.now();
   const one = async (index: number) => {
@@ -91,7 +92,7 @@ async function compare(name: string, model: string, draft: string): Promise<void
   for (const count of [1, 4]) {
     const times: { off: number[]; auto: number[] } = { off: [], auto: [] };
     for (let round = 0; round < rounds; round++) {
-      // By turns, so that what else runs on the machine is no one's advantage.
+      // Alternates, so that other load on the machine affects both modes.
       const order = round % 2 === 0 ? (['off', 'auto'] as const) : (['auto', 'off'] as const);
       for (const mode of order) times[mode].push(await takes(pair[mode], round * 10 + count, count));
     }
@@ -100,7 +101,7 @@ async function compare(name: string, model: string, draft: string): Promise<void
     const { drafted: guesses = 0, accepted = 0 } = pair.auto.stats().speculation.draft ?? {};
     console.log(
       `${name}, ${count} at once: ${tokensPerSecond(times.off)} tokens/s without, ${tokensPerSecond(times.auto)} with, ` +
-        `ratio ${ratio.toFixed(2)} (so far ${accepted} of ${guesses} guesses were right)`,
+        `ratio ${ratio.toFixed(2)} (so far ${accepted} of ${guesses} drafted tokens were accepted)`,
     );
   }
   await Promise.all(Object.values(pair).map(async (engine) => await engine.close()));

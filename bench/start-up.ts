@@ -7,7 +7,7 @@ import { buildHost, repository } from '../test/support/host.ts';
 import { chatStream } from './chat-client.ts';
 import { median } from './statistics.ts';
 
-/** How long a user waits who starts the host with the embedded model and asks at once. */
+/** Time from the start of a host with the embedded model to its first answer. */
 export interface StartUpFigures {
   /** From the process's start to its ready line. */
   readonly readyMs: number;
@@ -23,7 +23,7 @@ const question = {
   temperature: 0,
 };
 
-/** Starts the built host again and again; the first start, which fills the caches, does not count. */
+/** Starts the built host repeatedly; the first start fills the caches and is not counted. */
 export async function measureStartUp({
   adapter,
   rounds,

@@ -1,4 +1,4 @@
-/** The middle of at least one value. */
+/** Median. @throws Error when there are no values */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -8,13 +8,13 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * In which the true median lies with 95 %: between two of the values in order, so that of each 40 times it lies beyond
- * either of them once at most. Few values tell nothing but their range.
+ * 95 % confidence interval of the median from order statistics: the probability that the true median is below the
+ * first, or above the second, is at most 1/40 each. With few values, the interval is their range.
  */
 export function medianInterval(values: readonly number[]): readonly [least: number, most: number] {
   const sorted = [...values].sort((a, b) => a - b);
   const count = sorted.length;
-  // How likely it is that no more than `beyond` of them lie on one side of it.
+  // Probability that exactly `beyond` values are on one side of the median; `sum` is cumulative.
   let likely = 0.5 ** count;
   let sum = likely;
   let beyond = 0;
@@ -28,5 +28,5 @@ export function medianInterval(values: readonly number[]): readonly [least: numb
   return [least, most];
 }
 
-/** Four significant digits: what is behind them is noise. */
+/** Rounds to four significant digits; further digits are noise. */
 export const rounded = (value: number): number => Number(value.toPrecision(4));

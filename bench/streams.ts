@@ -3,18 +3,18 @@ import { freshPrompt, timeAnswer } from './generation.ts';
 import { sum } from './cost.ts';
 import { median, rounded } from './statistics.ts';
 
-/** What several answers at once get, together. */
+/** Total decode rate of parallel answers. */
 export interface StreamFigures {
-  /** Answers at once. */
+  /** Number of parallel answers. */
   readonly streams: number;
-  /** Of all of them together; who has to wait for the others counts. */
+  /** Rate of all answers together, including those that wait for a slot. */
   readonly tokensPerSecond: number;
 }
 
-/** Few, so that all of them begin within a step or two. */
+/** Short prompts, so that all answers start within a step or two. */
 const promptTokens = 4;
 
-/** Decode rate of 1, 2, 4, ... answers at once, each behind a short prompt of its own. */
+/** Measures the decode rate of 1, 2, 4, ... parallel answers, each to a different short prompt. */
 export async function measureStreams(
   engine: Engine,
   options: { counts: readonly number[]; tokens: number; rounds: number },
@@ -33,9 +33,9 @@ export async function measureStreams(
   return figures;
 }
 
-/** One answer's decoding, by one clock. */
+/** Decode times of one answer. */
 interface Decoding {
-  /** Its first token's time, and its last one's. */
+  /** Times of the first and the last token. */
   readonly from: number;
   readonly to: number;
   readonly tokens: number;
@@ -53,7 +53,7 @@ async function decodingOf(engine: Engine, prompt: readonly number[], tokens: num
   return { from, to: from + perTokenMs * (tokens - 1), tokens };
 }
 
-/** Tokens a second of all answers, from the first token of the first one to the last token of the last one. */
+/** Tokens per second of all answers, from the first token of the first answer to the last token of the last one. */
 export function rateOf(all: readonly Decoding[]): number {
   const from = Math.min(...all.map((one) => one.from));
   const to = Math.max(...all.map((one) => one.to));

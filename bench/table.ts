@@ -1,4 +1,4 @@
-/** Columns padded to their widest cell; the first one left, the others right. */
+/** Formats a table with padded columns; the first is left-aligned, the others right-aligned. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)),
@@ -13,7 +13,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return [line(head), widths.map((width) => '-'.repeat(width)).join('  '), ...rows.map(line)].join('\n');
 }
 
-/** A few digits: 1,234 or 56.7 or 0.89. */
+/** Formats with about three digits: 1,234 or 56.7 or 0.89. */
 export function digits(value: number): string {
   if (value >= 99.95) return Math.round(value).toLocaleString('en');
   return value.toFixed(value >= 9.995 ? 1 : 2);

@@ -1,6 +1,6 @@
 /**
- * Tokens a second of every kind of tokenizer, both ways, and how long a vocabulary of a quarter of a million takes to
- * be ready: `node bench/tokenizers.ts`. Vocabularies of ../shared are left out where it is absent.
+ * Speed of every kind of tokenizer, encoding and decoding, and the load time of a vocabulary with 262,144 tokens:
+ * `node bench/tokenizers.ts`. Vocabularies in ../shared are skipped when the folder is absent.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -16,7 +16,7 @@ import { digits, table } from './table.ts';
 const rounds = 5;
 const megabyte = 1_000_000;
 
-/** Texts of a megabyte or more. */
+/** Texts of about a megabyte or more. */
 const texts: Readonly<Record<string, string>> = {
   code: filesUnder(['src', 'kernels', 'test', 'bench'], '.ts'),
   prose: filesUnder(['docs'], '.md').repeat(20).slice(0, megabyte),
@@ -36,7 +36,7 @@ function filesUnder(folders: readonly string[], ending: string): string {
     .join('\n');
 }
 
-/** Words of `count` characters from `first` on, none of them met twice but by chance. */
+/** Random words of `count` characters starting at code point `first`; words rarely repeat. */
 function randomText(count: number, first: number, wordLength: number): string {
   let state = 1;
   const next = (below: number) => {
@@ -73,11 +73,11 @@ async function tokenizers(): Promise<[name: string, Tokenizer][]> {
   await gguf('WordPiece, BERT (30 k)', vocabulary('bert-bge'));
   found.push(['Unigram (305)', referenceTokenizer('t5')]);
   found.push(['Unigram with bytes (561)', referenceTokenizer('xlm-r')]);
-  found.push(['as tokenizer.json says, byte level (520)', referenceTokenizer('marks')]);
+  found.push(['tokenizer.json, byte level (520)', referenceTokenizer('marks')]);
   return found;
 }
 
-/** Thousands of tokens a second, encoding and decoding. */
+/** Thousands of tokens per second, encoding and decoding. */
 function speed(tokenizer: Tokenizer, text: string): [encode: number, decode: number] {
   const times = Array.from({ length: rounds }, () => {
     const start = performance.now();
@@ -89,7 +89,7 @@ function speed(tokenizer: Tokenizer, text: string): [encode: number, decode: num
   return [median(times.map(([encode]) => encode)), median(times.map(([, decode]) => decode))];
 }
 
-/** A tokenizer.json as large as Gemma's: 262,144 pieces and 515,000 merges. */
+/** A tokenizer.json of the size of Gemma's: 262,144 pieces and 515,000 merges. */
 function largeDocument(): unknown {
   const vocab: Record<string, number> = {};
   const merges: [string, string][] = [];
@@ -113,7 +113,9 @@ function largeDocument(): unknown {
 }
 
 const write = (text: string) => process.stdout.write(`${text}\n`);
-write(`${cpus()[0]?.model ?? 'unknown processor'}, Node ${process.version}; thousands of tokens a second\n`);
+write(
+  `${cpus()[0]?.model ?? 'unknown processor'}, Node ${process.version}; thousands of tokens per second\n`,
+);
 const rows: string[][] = [];
 for (const [name, tokenizer] of await tokenizers()) {
   const speeds = Object.values(texts).flatMap((text) => speed(tokenizer, text));

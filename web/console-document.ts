@@ -4,7 +4,7 @@ type Json = Record<string, unknown>;
 
 const spoken = /^\/(?:lab|agent|host|observe|recorder)\/v1\/|^\/v1\/(?:chat\/completions|models)$|^\/health$/;
 
-/** What the console speaks, of the host's OpenAPI document: the paths it asks and the schemas they name. */
+/** The part of the host's OpenAPI document that the console uses: its paths and the schemas that they reference. */
 export function consoleDocument(document: Json): Json {
   const paths = Object.fromEntries(
     Object.entries(document['paths'] as Json).filter(([path]) => spoken.test(path)),
@@ -23,7 +23,7 @@ export function consoleDocument(document: Json): Json {
   return { ...document, info: { title: 'lathe', version: '1' }, paths, components: { schemas: kept } };
 }
 
-/** Stands in the first line of `schema.d.ts`, so that a test sees when the host's routes have changed. */
+/** Hash in the first line of `schema.d.ts`, by which a test detects that the host's routes have changed. */
 export const fingerprint = (document: Json): string =>
   createHash('sha256')
     .update(JSON.stringify(consoleDocument(document)))

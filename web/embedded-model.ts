@@ -5,7 +5,7 @@ import type { Plugin } from 'vite';
 const name = 'lathe-tiny-q8_0.gguf';
 const file = new URL(`../models/${name}`, import.meta.url);
 
-/** Puts the embedded model where the engine's module looks for it: at `models/`, beside the folder of the module. */
+/** Serves the embedded model where the engine's module expects it: at `models/`, next to the folder of the module. */
 export const embeddedModel = (): Plugin => ({
   name: 'embedded-model',
   async generateBundle() {
@@ -13,7 +13,7 @@ export const embeddedModel = (): Plugin => ({
   },
   configureServer({ middlewares }) {
     middlewares.use((request, response, next) => {
-      // Whatever the server's root is.
+      // Matches under any server root.
       if (!new URL(request.url ?? '', 'http://dev').pathname.endsWith(`/models/${name}`)) {
         next();
         return;

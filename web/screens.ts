@@ -1,6 +1,6 @@
 /**
- * `npm run console:screens`: pictures of every view, at both widths and themes, of a host with something to show, into
- * docs/screens/. For people to look at after a change; nothing reads them.
+ * `npm run console:screens`: writes screenshots of every view, at two widths and in both themes, to docs/screens/. They
+ * are for manual review after a change; no test reads them.
  */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -57,7 +57,7 @@ for (const [name, path] of Object.entries(views)) {
     const asked = page.getByRole('dialog', { name: /bearer token/ });
     if (['observe', 'recorder'].includes(name)) {
       await asked.getByLabel('Bearer token').fill(token);
-      await asked.getByRole('button', { name: 'Use it' }).click();
+      await asked.getByRole('button', { name: 'Continue' }).click();
     }
     if (name === 'chat') {
       const message = page.getByRole('textbox', { name: /message/i });
@@ -70,10 +70,10 @@ for (const [name, path] of Object.entries(views)) {
         .first()
         .click();
     if (name === 'demo') await page.getByText(/ready/i).first().waitFor();
-    // Drawings and charts come a moment after the last answer.
+    // Drawings and charts render shortly after the last response.
     await page.waitForLoadState('networkidle');
     await page.waitForTimeout(name === 'lab' ? 9000 : 1200);
-    if (await page.getByText('This view broke').count()) throw new Error(`${name} broke`);
+    if (await page.getByText('This view failed').count()) throw new Error(`${name} broke`);
     const file = join(folder, `${name}-${width}-${dark ? 'dark' : 'light'}.jpg`);
     await page.screenshot({ path: file, type: 'jpeg', quality: 72, fullPage: width > 400 });
     await close();

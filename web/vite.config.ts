@@ -5,15 +5,15 @@ import { embeddedModel } from './embedded-model.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-/** The host whose planes the pages speak to while they are worked on. */
+/** The host that the development server proxies to. */
 const host = process.env['LATHE_HOST'];
 const asSameOrigin: NonNullable<ProxyOptions['configure']> = (proxy) => {
-  // The host refuses what a page of another origin sends; this one stands in for its own.
+  // The host refuses requests from other origins; the proxy presents the page as same-origin.
   proxy.on('proxyReq', (request) => request.removeHeader('origin'));
 };
 const spoken = '^/(agent/v1|docs|health|host/v1|lab/v1|observe/v1|openapi.json|recorder/v1|v1/)';
 
-/** While the pages are worked on, Vite puts scripts and styles into them that their policy would refuse. */
+/** Removes the Content-Security-Policy in development, where Vite injects inline scripts and styles. */
 const withoutPolicy: Plugin = {
   name: 'without-policy',
   apply: 'serve',
@@ -21,20 +21,20 @@ const withoutPolicy: Plugin = {
 };
 
 /**
- * `dist/web`: the pages that the host serves, and the engine as a module for other pages. With `--mode demo`, `dist/demo`:
- * the demo and the module alone, for any static web server and any path of it.
+ * Builds `dist/web`: the pages that the host serves, and the engine as a module for other pages. With `--mode demo`,
+ * builds `dist/demo`: only the demo and the module, for any path on a static web server.
  */
 export default defineConfig(({ mode }) => {
   const isDemo = mode === 'demo';
   const engine = { lathe: here('engine/index.ts') };
   return {
     root: isDemo ? here('demo') : here('.'),
-    // Relative: what is built may lie below any path.
+    // Relative URLs, so that the build works under any path.
     base: './',
     publicDir: here('public'),
     plugins: [react(), embeddedModel(), withoutPolicy],
     worker: { format: 'es' },
-    // For who works on the pages: `LATHE_HOST=http://127.0.0.1:8080 npx vite --config web/vite.config.ts`.
+    // Development: `LATHE_HOST=http://127.0.0.1:8080 npx vite --config web/vite.config.ts`.
     server: {
       proxy:
         host === undefined ? {} : { [spoken]: { target: host, changeOrigin: true, configure: asSameOrigin } },
@@ -43,11 +43,12 @@ export default defineConfig(({ mode }) => {
       target: 'es2024',
       outDir: here(isDemo ? '../dist/demo' : '../dist/web'),
       emptyOutDir: true,
-      // The policy of the pages allows no data: URLs but for pictures, and they would weigh on the first view.
+      // The Content-Security-Policy allows data: URLs only for images, and inlined assets would slow down the first
+      // view.
       assetsInlineLimit: 0,
       modulePreload: { polyfill: false },
       rolldownOptions: {
-        // How long plugins take is of no use to who starts a host.
+        // Plugin timings are noise for users who start a host.
         checks: { pluginTimings: false },
         input: isDemo
           ? { demo: here('demo/index.html'), ...engine }

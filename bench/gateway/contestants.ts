@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { pause } from '../../src/util/pause.ts';
 
-/** What is asked, and how. */
+/** A measured endpoint, and the headers of its requests. */
 export interface Contestant {
   readonly name: string;
   readonly url: string;
@@ -28,7 +28,7 @@ export const direct = (url: string): Contestant => ({
   close: () => Promise.resolve(),
 });
 
-/** `gateway.toml` before the mock provider: nothing in it bounds what is measured. */
+/** `gateway.toml` for the mock provider, with limits that do not affect the measurement. */
 export const benchConfig = (provider: string): string => `[[providers]]
 id = "mock"
 wire = "openai-chat"
@@ -52,8 +52,8 @@ requests_per_minute = 10000000
 `;
 
 /**
- * Ours, with all that it does: authentication, reservation, settlement and receipts in a database on the disk.
- * @param options.build folder of a checkout that is built, default this one
+ * Starts lathe's gateway with authentication, reservation, settlement and receipts in a database on disk.
+ * @param options.build folder of a built checkout; default: this one
  */
 export async function startLathe(
   provider: string,
@@ -91,7 +91,7 @@ export async function startLathe(
   };
 }
 
-/** @returns undefined where it is not installed */
+/** @returns undefined when it is not installed */
 export async function startPortkey(provider: string): Promise<Contestant | undefined> {
   if (!existsSync(portkeyEntry)) return undefined;
   const port = await freePort();

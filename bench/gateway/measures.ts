@@ -16,14 +16,14 @@ const bodyOf = (stream: boolean, mark = '') =>
 
 export interface Throughput {
   readonly requestsPerSecond: number;
-  /** Of the gateway's process, on all its threads: comparable also where others use the machine. */
+  /** Processor time of the gateway's process on all threads; comparable even when the machine is busy. */
   readonly cpuMsPerRequest: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly failures: number;
 }
 
-/** By `wrk` (Debian's package): 64 connections from one thread. */
+/** Measures throughput with `wrk` (Debian package): 64 connections from one thread. */
 export function throughput(one: Contestant, stream: boolean, seconds: number): Throughput {
   const folder = mkdtempSync(join(tmpdir(), 'lathe-wrk-'));
   try {
@@ -90,7 +90,7 @@ function ask(one: Contestant, body: string, onData: (text: string) => void): Pro
 
 const now = () => performance.timeOrigin + performance.now();
 
-/** One that fails is not timed: a gateway may lose a connection that the provider had closed. */
+/** Failed requests are not timed: a gateway may lose a connection that the provider has closed. */
 async function timed(one: Contestant, body: string, onData: (text: string) => void): Promise<boolean> {
   try {
     await ask(one, body, onData);
@@ -101,7 +101,7 @@ async function timed(one: Contestant, body: string, onData: (text: string) => vo
   }
 }
 
-/** Times of single requests, one at a time, by turns, so that all see the same machine. In ms. */
+/** Times of sequential requests in ms. Contestants alternate, so that all see the same machine load. */
 export async function latencies(all: readonly Contestant[], rounds: number): Promise<number[][]> {
   const times: number[][] = all.map(() => []);
   const body = bodyOf(false);
@@ -114,7 +114,7 @@ export async function latencies(all: readonly Contestant[], rounds: number): Pro
   return times;
 }
 
-/** From the moment a chunk was written by the provider until it was read, in ms; by turns. */
+/** Delays in ms from the provider's write of a chunk to the client's read. Contestants alternate. */
 export async function chunkDelays(all: readonly Contestant[], rounds: number): Promise<number[][]> {
   const times: number[][] = all.map(() => []);
   const body = bodyOf(true);
@@ -128,10 +128,10 @@ export async function chunkDelays(all: readonly Contestant[], rounds: number): P
   return times;
 }
 
-/** What a process has used of all cores until now, in ms; counted in hundredths of a second. */
+/** Processor time of a process so far in ms, with a resolution of 10 ms. */
 function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The name of the process stands in parentheses, and may have spaces.
+  // The process name is in parentheses and may contain spaces.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }

@@ -3,8 +3,8 @@ import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 import { fileURLToPath } from 'node:url';
 
 /**
- * A provider that answers at once, as cheaply as Node can: what is measured is the gateway before it. Streams have 20
- * chunks, 5 ms apart, each with the time at which it was written (ms since 1970, with fractions).
+ * A provider that answers immediately with minimal work, so that the gateway dominates the measurement. Streams have 20
+ * chunks, 5 ms apart; each contains the time when it was written (fractional ms since the Unix epoch).
  */
 const chunks = 20;
 const pauseMs = 5;
@@ -39,7 +39,7 @@ function serve(): void {
         return;
       }
       answer.writeHead(200, { 'content-type': 'text/event-stream' });
-      // `fast`: the whole stream at once, for throughput.
+      // `fast`: sends the whole stream in one write, for throughput.
       if (text.includes('fast')) {
         let all = chunk({ role: 'assistant', content: '' });
         for (let n = 0; n < chunks; n += 1) all += chunk({ content: `word${n} ` });
@@ -65,7 +65,7 @@ function serve(): void {
   });
 }
 
-/** Starts it on a thread of its own. */
+/** Starts the provider in a worker thread. */
 export async function startMockProvider(): Promise<{
   url: string;
   /** Processor time of its thread so far, in ms. */

@@ -1,7 +1,7 @@
 /**
- * The gateway beside Portkey's, in one run on one machine: `npm ci --prefix bench/gateway`, `npm run build`, then
- * `npm run bench:gateway`. Needs `wrk`. With `--memory` also 100,000 requests while memory is watched; with
- * `--before=FOLDER` also another checkout of it that is built, by turns.
+ * Compares the gateway with Portkey's in one run on one machine: `npm ci --prefix bench/gateway`, `npm run build`, then
+ * `npm run bench:gateway`. Needs `wrk`. `--memory` also watches memory during 100,000 requests; `--before=FOLDER` also
+ * measures another built checkout, alternating with this one.
  */
 import { cpus } from 'node:os';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ const report: Record<string, unknown> = {
 const rates: Record<string, Record<string, unknown>> = {};
 for (const stream of [false, true]) {
   const kind = stream ? 'streamed' : 'buffered';
-  // Each warms up, then three rounds by turns; the median counts.
+  // Warm-up, then three alternating rounds; the median is reported.
   for (const one of all) throughput(one, stream, 3);
   const rounds = [0, 1, 2].map(() => all.map((one) => throughput(one, stream, 6)));
   rates[kind] = Object.fromEntries(

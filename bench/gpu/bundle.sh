@@ -1,8 +1,8 @@
 #!/bin/sh
-# bench/gpu/bundle.sh [FOLDER]: packs all that a bare Linux x64 machine with a GPU needs to be measured into one folder
-# (default .cache/gpu-bundle, which git ignores): Node, lathe with its tests and benches, Dawn, a Vulkan loader, and
-# llama.cpp where `npm --prefix bench/peers ci` was run. No model but the embedded one: the machine makes the others.
-# There: FOLDER/run.sh --out OUT. Needs xz, dpkg-deb and apt-get here.
+# bench/gpu/bundle.sh [FOLDER]: packs everything that is needed to measure a bare Linux x64 machine with a GPU into one
+# folder (default .cache/gpu-bundle, which git ignores): Node, lathe with its tests and benches, Dawn, a Vulkan loader,
+# and llama.cpp if `npm --prefix bench/peers ci` was run. The only model is the embedded one; the machine generates the
+# others. On that machine, run FOLDER/run.sh --out OUT. This script needs xz, dpkg-deb and apt-get.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -15,13 +15,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 say() { echo "bundle: $*" >&2; }
-# Without times and owners, so that the same files give the same bytes.
+# Without owners and in fixed order, so that the same files give the same bytes.
 pack() { tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner -c "$2" | xz -T2 -6; }
 
 rm -rf "$out"
 mkdir -p "$out/lib" "$work/app/node_modules" "$work/deb"
 
-# Node takes a minute to compress, and rarely changes.
+# Cached, because compressing Node takes a minute and it rarely changes.
 version=$("$node" -p process.version)
 kept=.cache/node-$version-linux-x64.xz
 if [ ! -f "$kept" ]; then
@@ -43,7 +43,7 @@ cp bench/peers/*.ts bench/peers/package.json "$app/bench/peers/"
 cp -R test/fixtures test/gpu test/golden test/support "$app/test/"
 git describe --always --dirty >"$app/commit" 2>/dev/null || rm -f "$app/commit"
 
-# What runs is TypeScript, as Node takes it; so each package goes whole, but for what is only for compilers.
+# Node runs the TypeScript sources directly, so packages are copied whole, except files that only compilers use.
 copy_packages() {
   from=$1 to=$2
   shift 2
@@ -58,11 +58,11 @@ copy_packages node_modules "$app/node_modules" hono @hono/node-server zod smol-t
 rm -rf "$app/node_modules/@webgpu"
 find "$app/node_modules/webgpu/dist" -mindepth 1 -maxdepth 1 ! -name linux-x64 -exec rm -r {} +
 
-# Of vitest only `expect` is used: bench/gpu/test-api.ts stands for the rest.
+# Only vitest's `expect` is used; bench/gpu/test-api.ts replaces the rest.
 rolldown ./node_modules/vitest/dist/index.js --format esm --platform node --dir "$app/node_modules/vitest" >&2
 printf '%s\n' '{ "name": "vitest", "type": "module", "exports": "./index.js" }' >"$app/node_modules/vitest/package.json"
 
-# The last, so that it is newer than its sources: what measures the start would build it otherwise.
+# Built last, so that it is newer than its sources; otherwise the start-up bench would build it again.
 vite build --outDir "$app/dist" --emptyOutDir >&2
 pack "$work" app >"$out/app.tar.xz"
 
@@ -70,14 +70,14 @@ if [ -d bench/peers/node_modules/node-llama-cpp ]; then
   say "llama.cpp ..."
   peers=$work/llama/app/bench/peers/node_modules
   copy_packages bench/peers/node_modules "$peers" node-llama-cpp @node-llama-cpp/linux-x64-vulkan
-  # The history of llama.cpp's sources.
+  # Removes the Git history of llama.cpp.
   rm -f "$peers/node-llama-cpp/llama/gitRelease.bundle"
   pack "$work/llama" app >"$out/llama.tar.xz"
 else
-  say "no llama.cpp in it: first npm --prefix bench/peers ci"
+  say "llama.cpp is not included; to include it, first run: npm --prefix bench/peers ci"
 fi
 
-# The loader, and what NVIDIA's driver wants of X and GLVND: run.sh takes what the machine lacks.
+# The Vulkan loader, and the X and GLVND libraries that NVIDIA's driver needs; run.sh uses those that the machine lacks.
 say "the Vulkan loader ..."
 (
   cd "$work/deb"
@@ -95,5 +95,5 @@ chmod +x "$out/run.sh"
 
 kib=$(du -sk "$out" | cut -f 1)
 du -ah "$out" --max-depth 1 >&2
-[ "$kib" -lt $((limit_mib * 1024)) ] || { say "$((kib / 1024)) MiB are more than $limit_mib"; exit 1; }
+[ "$kib" -lt $((limit_mib * 1024)) ] || { say "$((kib / 1024)) MiB exceed the limit of $limit_mib MiB"; exit 1; }
 say "$((kib / 1024)) MiB in $out"

@@ -1,6 +1,6 @@
 /**
- * `node bench/gpu/closure.ts FOLDER PACKAGE...`: the packages, and all that they depend on, which a `node_modules` folder
- * holds, a name a line. Optional dependencies are left out: what of them is wanted is named.
+ * `node bench/gpu/closure.ts FOLDER PACKAGE...`: prints the packages in a `node_modules` folder and their transitive
+ * dependencies, one name per line. Optional dependencies are not followed; name those that you need.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

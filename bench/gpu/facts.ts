@@ -1,4 +1,4 @@
-/** `node bench/gpu/facts.ts`: what Dawn offers on this machine's adapter, as one JSON object on stdout. */
+/** `node bench/gpu/facts.ts`: prints what Dawn offers on this machine's adapter, as one JSON object. */
 import { requestAdapter } from '../../src/platform/node-adapter.ts';
 import { errorMessage } from '../../src/util/error-message.ts';
 
@@ -17,7 +17,7 @@ const { info, limits } = adapter;
 const { subgroupMatrixConfigs = [] } = info as GPUAdapterInfo & {
   readonly subgroupMatrixConfigs?: Iterable<MatrixConfig>;
 };
-/** Members of a WebIDL object stand on its prototype. */
+/** Primitive members of a WebIDL object, which are on its prototype. */
 const members = (object: object): Record<string, unknown> => {
   const names = Object.keys(Object.getOwnPropertyDescriptors(Object.getPrototypeOf(object)));
   const values = names.map((key) => [key, (object as Record<string, unknown>)[key]] as const);
@@ -52,7 +52,7 @@ async function gpuOf(): Promise<GPU> {
   return create([]);
 }
 
-/** Whether a device with subgroup matrices can be had: an offer alone does not say so. */
+/** Whether a device with subgroup matrices can be created; an advertised feature does not guarantee it. */
 async function opens(): Promise<boolean | string> {
   if (!features.includes(feature)) return false;
   try {

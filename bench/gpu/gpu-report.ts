@@ -4,21 +4,21 @@ import type { BenchReport } from '../report.ts';
 import type { StageResult } from './stage.ts';
 import type { TestResult } from './run-collected.ts';
 
-/** What bench/gpu/run.ts writes. */
+/** The report that bench/gpu/run.ts writes. */
 export interface GpuReport {
   readonly schema: 'lathe-gpu/1';
   readonly date: string;
   readonly quick: boolean;
-  /** Of the bundle. */
+  /** Commit of the bundle. */
   readonly commit?: string;
   readonly machine: Machine;
-  /** What the driver says of the GPU, where it says something. */
+  /** Output of the driver's query tool, if there is one. */
   readonly driver: string;
   readonly stages: StageResult[];
-  /** Of the adapter: info, features, limits, subgroup matrices (bench/gpu/facts.ts). */
+  /** Adapter info, features, limits and subgroup matrices (bench/gpu/facts.ts). */
   facts?: unknown;
   readonly correctness: FileResult[];
-  /** One report of all models; charts are made from it. */
+  /** Merged report of all models, for charts. */
   bench?: BenchReport;
   readonly peers: PeerFigure[];
 }
@@ -28,9 +28,9 @@ export interface FileResult {
   readonly file: string;
   readonly passed: number;
   readonly failures: readonly TestResult[];
-  /** How many tests were skipped, by the reason. */
+  /** Number of skipped tests by reason. */
   readonly skipped: Readonly<Record<string, number>>;
-  /** The test that had not ended when the file was. */
+  /** The test that was running when the file was terminated. */
   readonly unfinished?: string;
 }
 
@@ -46,7 +46,7 @@ export class FileTally {
     this.#file = file;
   }
 
-  /** One line of its stdout; lines that are no result of a test are passed over. */
+  /** Takes one line of stdout; lines that are not test results are ignored. */
   take(line: string): void {
     if (!line.startsWith('{')) return;
     const said = JSON.parse(line) as { start?: string } & Partial<TestResult>;
@@ -72,7 +72,7 @@ export class FileTally {
   }
 }
 
-/** Reports of one model each as a report of all of them. */
+/** Merges reports of single models into one. */
 export function mergedBench(reports: readonly BenchReport[]): BenchReport {
   const [first] = reports;
   if (!first) throw new Error('no report to merge');

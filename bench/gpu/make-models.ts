@@ -1,4 +1,4 @@
-/** `node bench/gpu/make-models.ts NAME...`: makes models with random weights ahead of their first use. */
+/** `node bench/gpu/make-models.ts NAME...`: generates models with random weights before their first use. */
 import { findModel } from '../models.ts';
 
 for (const name of process.argv.slice(2)) {

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Block, collected, type Context, Skip, type Test } from './test-api.ts';
 
-/** What became of one test. */
+/** Result of one test. */
 export interface TestResult {
-  /** Its own name behind those of the blocks around it. */
+  /** Full name, including the enclosing blocks. */
   readonly test: string;
   readonly outcome: 'passed' | 'failed' | 'skipped';
   readonly ms: number;
-  /** Of a failed one: what was wrong; of a skipped one: why. */
+  /** Error of a failed test, or reason of a skipped one. */
   readonly note?: string;
 }
 
@@ -17,9 +17,9 @@ interface Listener {
 }
 
 /**
- * Runs all that was collected, in order.
- * @param limits a test that takes longer than `testMs` has failed; it is not ended, which a test that waits for a device
- *   cannot be. Tests that would begin after `untilMs` (of `performance.now()`) are skipped.
+ * Runs all collected tests in order.
+ * @param limits a test that takes longer than `testMs` fails; it is not terminated, because a test that waits for a
+ *   device cannot be. Tests that would start after `untilMs` (of `performance.now()`) are skipped.
  */
 export const runCollected = (
   listener: Listener,
@@ -30,7 +30,7 @@ interface Run {
   readonly listener: Listener;
   readonly testMs: number;
   readonly untilMs: number;
-  /** The blocks around, the outermost first. */
+  /** The enclosing blocks, outermost first. */
   readonly around: readonly Block[];
 }
 

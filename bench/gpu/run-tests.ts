@@ -1,12 +1,12 @@
 /**
- * `node bench/gpu/run-tests.ts FILE [SECONDS]`: runs one test file without vitest's runner, on bench/gpu/test-api.ts;
- * after so many seconds it begins no further test.
- * A JSON object a line on stdout: `{start}` before a test, a `TestResult` after it. Exit code 1 when one failed.
+ * `node bench/gpu/run-tests.ts FILE [SECONDS]`: runs one test file without vitest's runner, on bench/gpu/test-api.ts.
+ * After SECONDS it starts no further test. Prints one JSON object per line: `{start}` before a test, a `TestResult`
+ * after it. Exits with 1 when a test failed.
  */
 import { registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-/** Vitest's own limit for these files, twice: this machine may have to compile everything. */
+/** Twice vitest's timeout for these files: this machine may have to compile all kernels. */
 const testMs = 240_000;
 
 const api = new URL('./test-api.ts', import.meta.url).href;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# run.sh --out FOLDER [options]: unpacks the bundle beside it, finds the GPU's Vulkan driver and runs bench/gpu/run.ts
-# (--help lists the options). Needs a shell, tar, and xz or python3. Unpacks into LATHE_GPU_WORK, by default a folder of
-# the system's for temporary files, and keeps it: a second run starts at once, with the driver's cache warm.
+# run.sh --out FOLDER [options]: unpacks the bundle next to it, finds the GPU's Vulkan driver and runs bench/gpu/run.ts
+# (--help lists the options). Needs a shell, tar, and xz or python3. Unpacks into LATHE_GPU_WORK (default: a folder in
+# the system's temporary folder) and keeps it, so that a second run starts immediately with a warm driver cache.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,23 +26,23 @@ fi
 node=$work/node
 app=$work/app
 
-# Drivers and llama.cpp keep compiled shaders; a second run is to find them.
+# Drivers and llama.cpp cache compiled shaders; these folders keep the caches for the next run.
 [ -w "${HOME:-/nonexistent}" ] || export HOME="$work/home"
 export XDG_CACHE_HOME="$work/cache" MESA_SHADER_CACHE_DIR="$work/cache/mesa" LATHE_DATA_DIR="$work/data"
 export __GL_SHADER_DISK_CACHE_PATH="$work/cache"
 
-# Libraries that this machine lacks, and where containers put those of NVIDIA's driver.
+# Adds libraries that this machine lacks, and the folders where containers put those of NVIDIA's driver.
 known=$(ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null)
 for library in "$here"/lib/*; do
   name=$(basename "$library")
   case $known in
     *"$name"*) ;;
-    *) cp "$library" "$work/lib/$name" && say "the machine has no $name; the bundle's is used" ;;
+    *) cp "$library" "$work/lib/$name" && say "the machine has no $name; using the bundle's" ;;
   esac
 done
 export LD_LIBRARY_PATH="$work/lib:/usr/local/nvidia/lib64:/usr/local/nvidia/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
-# A driver is taken when Dawn finds a GPU through it that is no processor.
+# A driver is used when Dawn finds a GPU through it that is not a software adapter.
 finds_gpu() {
   said=$(cd "$app" && VK_DRIVER_FILES=$1 VK_ICD_FILENAMES=$1 timeout 60 "$node" bench/gpu/facts.ts 2>&1)
   case $said in *'"isFallbackAdapter":false'*) return 0 ;; esac
@@ -71,7 +71,7 @@ if [ -z "${VK_DRIVER_FILES:-}${VK_ICD_FILENAMES:-}" ]; then
     export VK_DRIVER_FILES="$found" VK_ICD_FILENAMES="$found"
     say "Vulkan driver: $found"
   else
-    say "Vulkan driver: as the loader finds it"
+    say "Vulkan driver: chosen by the loader"
   fi
 fi
 

@@ -1,7 +1,7 @@
 /**
- * `node bench/gpu/run.ts --out FOLDER`: everything that is to be known about a GPU, in one go and one file,
- * FOLDER/gpu.json (a `GpuReport`), written anew after each stage; FOLDER/log.txt has what the stages said. A stage that
- * fails or takes too long is recorded, and the others go on. bench/gpu/bundle.sh packs it for a bare machine.
+ * `node bench/gpu/run.ts --out FOLDER`: measures and tests a GPU in one run. Writes FOLDER/gpu.json (a `GpuReport`)
+ * after each stage, and the output of the stages to FOLDER/log.txt. A stage that fails or times out is recorded, and
+ * the next ones run. bench/gpu/bundle.sh packs everything for a bare machine.
  */
 import { execFileSync } from 'node:child_process';
 import {
@@ -42,9 +42,9 @@ const { values } = parseArgs({
 const usage = `run.sh --out FOLDER [options]
   --stages LIST    of ${stageNames.join(',')} (default: all)
   --models LIST    (default: ${fullModels.join(',')})
-  --minutes N      for everything (default: 9); what does not fit is left out
-  --quick          the kernels' tests alone, few rounds, ${quickModels.join(',')}
-  --adapter NAME   a part of the adapter's name, for lathe`;
+  --minutes N      total time (default: 9); stages that do not fit are skipped
+  --quick          only the kernel tests, few rounds, ${quickModels.join(',')}
+  --adapter NAME   substring of the adapter's name, for lathe`;
 
 const { quick } = values;
 if (values.help || values.out === undefined) {
@@ -83,7 +83,7 @@ const log = (text: string) => {
   appendFileSync(join(out, 'log.txt'), `${text}\n`);
 };
 
-/** Runs one of our scripts, records how it went, and saves. */
+/** Runs one script as a stage, records its result, and saves the report. */
 async function stage(
   name: string,
   script: string,
@@ -107,7 +107,7 @@ async function stage(
     await runStage(name, command, {
       limitMs: Math.round(Math.min(seconds * 1000, left)),
       onLine(line) {
-        // What passed is counted in the report.
+        // Passed tests are counted in the report, not logged.
         if (!line.includes('"outcome":"passed"') && !line.startsWith('{"start"')) log(line);
         onLine(line);
       },
@@ -127,7 +127,7 @@ if (wanted.has('facts')) {
     },
   );
 }
-// Beside the tests, which leave most of a processor alone; nothing is timed there.
+// Runs in parallel to the tests, which use little CPU and are not timed.
 const making =
   wanted.has('bench') || wanted.has('peers')
     ? stage('models', 'bench/gpu/make-models.ts', models, 300)
@@ -136,7 +136,7 @@ if (wanted.has('correctness')) {
   const found = globSync(quick ? 'test/gpu/kernels/*.test.ts' : 'test/{gpu,golden}/**/*.test.ts').sort();
   for (const file of found) {
     const tally = new FileTally(file);
-    // It ends by itself before it is ended, and then says what it left out.
+    // The script stops by itself before its stage times out, so that it can report skipped tests.
     const seconds = quick ? 12 : 180;
     const args = [file, String(seconds)];
     await stage(`correctness ${file}`, 'bench/gpu/run-tests.ts', args, seconds + 60, (line) => {
@@ -174,10 +174,10 @@ if (wanted.has('peers')) {
 }
 const bad = report.stages.filter(({ outcome }) => outcome !== 'ok');
 const failures = report.correctness.flatMap((file) => file.failures);
-log(`${report.stages.length} stages, ${bad.length} of them not well; ${failures.length} tests failed`);
+log(`${report.stages.length} stages, ${bad.length} not ok; ${failures.length} tests failed`);
 process.exit(bad.length > 0 ? 1 : 0);
 
-/** What the driver says of itself; nothing of it is changed. */
+/** Output of the driver's query tool. The query changes no setting. */
 function driverText(): string {
   const query = 'name,driver_version,memory.total,clocks.sm,clocks.mem,pcie.link.gen.current';
   try {

@@ -1,20 +1,20 @@
 import { spawn } from 'node:child_process';
 
-/** What became of one part of a run on a GPU machine. */
+/** Result of one stage of a run on a GPU machine. */
 export interface StageResult {
   readonly stage: string;
-  /** `skipped`: there was no time left for it, or what it needs is not there. */
+  /** `skipped`: no time was left, or a requirement is missing. */
   readonly outcome: 'ok' | 'failed' | 'timeout' | 'skipped';
   readonly seconds: number;
-  /** Why it did not go well, and the end of what it said on stderr. */
+  /** Why the stage did not succeed, and the end of its stderr. */
   readonly note?: string;
 }
 
 const keptCharacters = 4000;
 
 /**
- * Runs a command with a limit of time, and everything that it started with it.
- * @param onLine gets each line of its stdout as it comes: what came before an end by force is not lost
+ * Runs a command with a time limit; a timeout kills its whole process group.
+ * @param onLine receives each line of stdout as it arrives, so that output before a kill is not lost
  */
 export function runStage(
   stage: string,
@@ -28,7 +28,7 @@ export function runStage(
   const start = performance.now();
   const [file = '', ...args] = command;
   const child = spawn(file, args, {
-    // A process group of its own, so that its children end with it.
+    // Own process group, so that its children are killed with it.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...options.env },
@@ -48,14 +48,14 @@ export function runStage(
     const timer = setTimeout(() => {
       timedOut = true;
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
-      // A process stuck in the driver may not even die: the others go on without it.
+      // A process stuck in the driver may survive SIGKILL; the run continues without it.
       setTimeout(() => done('timeout', `ended after ${options.limitMs / 1000} s, and did not die`), 5000);
     }, options.limitMs);
     const done = (outcome: StageResult['outcome'], why: string) => {
       clearTimeout(timer);
       if (rest !== '') options.onLine(rest);
       rest = '';
-      // A stage that went well has nothing to add.
+      // A successful stage has no note.
       const note = outcome === 'ok' ? '' : `${why}\n${errors}`.trim();
       const seconds = Number(((performance.now() - start) / 1000).toFixed(1));
       resolve({ stage, outcome, seconds, ...(note === '' ? {} : { note }) });

@@ -1,6 +1,6 @@
 /**
- * What the GPU tests use of vitest, for a machine without its runner: `describe`, `it` and hooks that collect, and
- * vitest's own `expect`. bench/gpu/run-collected.ts runs what was collected.
+ * The part of vitest's API that the GPU tests use, for a machine without its runner: `describe`, `it` and hooks that
+ * collect tests, and vitest's own `expect`. bench/gpu/run-collected.ts runs the collected tests.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { format } from 'node:util';
@@ -24,7 +24,7 @@ export interface Block {
   readonly hooks: Readonly<Record<'beforeAll' | 'afterAll' | 'beforeEach' | 'afterEach', Hook[]>>;
 }
 
-/** How a test says that it is not for this machine. */
+/** Thrown by a test that does not apply to this machine. */
 export class Skip extends Error {}
 
 const newBlock = (name: string, skipped: boolean): Block => ({
@@ -34,7 +34,7 @@ const newBlock = (name: string, skipped: boolean): Block => ({
   hooks: { beforeAll: [], afterAll: [], beforeEach: [], afterEach: [] },
 });
 
-/** Everything that the test file described. */
+/** All tests of the file. */
 export const collected = newBlock('', false);
 let present = collected;
 
@@ -53,7 +53,7 @@ function collectBlock(name: string, body: () => unknown, skipped = false): void 
   }
 }
 
-/** `(name, body, timeout)` and `(name, options, body)` are alike; limits of time are the caller's. */
+/** Accepts `(name, body, timeout)` and `(name, options, body)`; time limits are set by the runner. */
 const bodyOf = (rest: readonly unknown[]): Body =>
   (rest.find((one) => typeof one === 'function') as Body | undefined) ?? (() => undefined);
 
@@ -61,7 +61,7 @@ function collectTest(name: string, rest: readonly unknown[], skipped = false): v
   present.parts.push({ name, body: bodyOf(rest), skipped });
 }
 
-/** A name with its `%s` filled in; arrays are spread over body and name as vitest does it. */
+/** `each` of vitest: fills placeholders in the name, and spreads arrays over name and body. */
 const each =
   (collect: (name: string, body: Body) => void) =>
   (cases: readonly unknown[]) =>
@@ -106,7 +106,7 @@ export const afterAll = (hook: Hook) => void present.hooks.afterAll.push(hook);
 export const beforeEach = (hook: Hook) => void present.hooks.beforeEach.push(hook);
 export const afterEach = (hook: Hook) => void present.hooks.afterEach.push(hook);
 
-/** Vitest's `expect.poll` needs its runner; this one asks again until the matcher is content. */
+/** Replaces vitest's `expect.poll`, which needs its runner: retries until the matcher passes. */
 function poll(ask: () => unknown, options: { timeout?: number; interval?: number } = {}): unknown {
   const matchers = (negated: boolean): unknown =>
     new Proxy(

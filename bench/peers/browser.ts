@@ -1,16 +1,16 @@
 /**
- * What web-llm expects around it: it is written for a web worker. The globals stay for the rest of the process,
- * which is why this is imported by a contestant only.
+ * Globals that web-llm expects, because it is written for web workers. They stay for the rest of the process, so only
+ * contestant processes import this.
  */
 import { readFile } from 'node:fs/promises';
 import { requestAdapter } from '../../src/platform/node-adapter.ts';
 
-/** Where the worker believes to be. Nothing is ever asked of it. */
+/** Origin that the worker sees. No request is ever sent to it. */
 export const origin = 'http://models.invalid';
 
 /**
- * @param adapter a part of the adapter's name
- * @param fileOf the local file behind a URL of `origin`: what its cache holds, so that it downloads nothing
+ * @param adapter substring of the adapter's name
+ * @param fileOf returns the local file for a URL of `origin`; the cache serves it, so that nothing is downloaded
  */
 export function becomeBrowser(adapter: string | undefined, fileOf: (url: URL) => string): void {
   const gpu = { requestAdapter: () => requestAdapter(adapter === undefined ? {} : { adapter }) };
@@ -25,7 +25,7 @@ export function becomeBrowser(adapter: string | undefined, fileOf: (url: URL) =>
     caches: { open: () => Promise.resolve(cache) },
     self: globalThis,
     location: { href: `${origin}/`, origin },
-    // Its compiled C++ parts tell a worker by this one.
+    // web-llm's compiled C++ code detects a worker by this function.
     importScripts: () => undefined,
   };
   for (const [name, value] of Object.entries(globals)) {
@@ -33,7 +33,7 @@ export function becomeBrowser(adapter: string | undefined, fileOf: (url: URL) =>
   }
 }
 
-/** Runs something that would take another way if it knew that it is in Node, and fail there. */
+/** Runs code that would detect Node and then fail, with the detection disabled. */
 export async function asIfNotNode<Result>(run: () => Promise<Result>): Promise<Result> {
   const { versions } = process;
   Object.defineProperty(process, 'versions', {

@@ -14,21 +14,21 @@ import {
 } from './peers.ts';
 import type { Order } from './protocol.ts';
 
-/** One figure of both. */
+/** One figure, measured for lathe and a peer. */
 export interface PeerFigure {
-  /** Model, what was measured, and whom it is compared with: `tiny decode t/s vs llama.cpp`. */
+  /** Model, measurement and peer: `tiny decode t/s vs llama.cpp`. */
   readonly figure: string;
   readonly ours: number;
   readonly peer: number;
-  /** `ours / peer`: more is better. */
+  /** `ours / peer`: higher is better. */
   readonly ratio: number;
-  /** What the ratio shall reach on this kind of adapter; null where it is only listed. */
+  /** Goal of the ratio on this kind of adapter; null: no goal. */
   readonly goal: number | null;
-  /** With its version. */
+  /** Name with version. */
   readonly peerName: string;
-  /** Cores that other processes kept busy meanwhile, on average: 0 on an idle machine. */
+  /** Cores that other processes kept busy on average; 0 on an idle machine. */
   readonly othersCores: number;
-  /** As each names it. */
+  /** Name of the adapter, as each side reports it. */
   readonly adapters: { readonly ours: string; readonly peer: string };
 }
 
@@ -36,15 +36,15 @@ export interface CompareOptions extends PeerOptions {
   readonly quick: boolean;
   readonly adapter: string | undefined;
   readonly say: (what: string) => void;
-  /** All that can run, unless some are named. */
+  /** Default: all that can run. */
   readonly peers?: readonly PeerId[] | undefined;
 }
 
 /**
- * lathe and each peer on the same models and the same adapter. Each has a process of its own that computes only
- * when it is asked, one at a time and by turns, so that what else the machine does hits both alike. A peer is
- * compared on those of the models that it can run.
- * @throws Error when a peer that was named cannot run, or none can
+ * Compares lathe with each peer on the same models and adapter. Each contestant is a separate process that computes
+ * only on request; contestants alternate, so that other load on the machine affects both. A peer is compared on the
+ * models that it can run.
+ * @throws Error when a named peer cannot run, or when no peer can
  */
 export async function comparePeers(
   models: readonly BenchModel[],
@@ -61,8 +61,8 @@ export async function comparePeers(
 }
 
 /**
- * The peers that are asked for. Those that nobody named and that cannot run are only spoken of.
- * @throws Error when one that was named cannot run, or none can
+ * The requested peers. Peers that were not named and cannot run are only reported.
+ * @throws Error when a named peer cannot run, or when no peer can
  */
 export function readyPeers(options: CompareOptions): readonly Peer[] {
   const missing: string[] = [];
@@ -88,7 +88,7 @@ async function compareOn(model: BenchModel, peer: Peer, options: CompareOptions)
   ): Promise<Contestant> => {
     const contestant = await Contestant.start(script, setting, env);
     contestants.push(contestant);
-    say(`${model.name}: warming ${contestant.name}, which takes minutes where the driver never saw it`);
+    say(`${model.name}: warming up ${contestant.name}, which takes minutes with a cold driver cache`);
     for (const measurement of measurements) await contestant.generate(orderOf(measurement));
     return contestant;
   };
@@ -134,7 +134,7 @@ const orderOf = ({ promptTokens, answerTokens }: Measurement): Order => ({
 interface Rate {
   readonly name: string;
   readonly goal: Goal;
-  /** Tokens a second. */
+  /** Tokens per second. */
   readonly rate: (times: GenerationTimes) => number;
 }
 
@@ -153,7 +153,7 @@ const ratesText = (measurement: Measurement, times: GenerationTimes): string =>
     .map(({ name, rate }) => `${name} ${rate(times).toFixed(2)}`)
     .join(', ');
 
-/** The same order to each in turn, round after round; the times of each. */
+/** Sends the same order to the contestants in turn, round after round. @returns the times of each */
 async function takeTurns(
   contestants: readonly Contestant[],
   measurement: Measurement,

@@ -3,12 +3,12 @@ import { fileURLToPath } from 'node:url';
 import type { GenerationTimes } from '../generation.ts';
 import type { Order, Reply, Setting } from './protocol.ts';
 
-/** The bench's end of a contestant's process. */
+/** Handle of a contestant's process. */
 export class Contestant {
   readonly name: string;
   readonly adapter: string;
   readonly software: boolean;
-  /** Processor time of its process, as it last told. */
+  /** Last reported processor time of the process. */
   cpuMs = 0;
   readonly #child: ChildProcess;
 
@@ -26,7 +26,7 @@ export class Contestant {
   ): Promise<Contestant> {
     const child = fork(script, [JSON.stringify(setting)], {
       env: { ...process.env, ...env },
-      // What a library prints is no figure.
+      // Output of libraries goes to stderr, because stdout is for figures.
       stdio: ['ignore', 2, 2, 'ipc'],
     });
     const reply = await nextReply(child);
@@ -47,7 +47,7 @@ export class Contestant {
     const { exitCode, signalCode } = this.#child;
     if (exitCode !== null || signalCode !== null) return;
     const over = new Promise((resolve) => this.#child.once('exit', resolve));
-    // It holds nothing worth an orderly end, and a busy device would delay one.
+    // The process has no state to save, and a busy device would delay a graceful exit.
     this.#child.kill('SIGKILL');
     await over;
   }

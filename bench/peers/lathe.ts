@@ -6,7 +6,7 @@ import { contend } from './protocol.ts';
 contend(async ({ modelPath, adapter }) => {
   const engine = await loadEngine(benchPlatform(), {
     model: modelPath,
-    // Random weights repeat themselves, which would flatter us.
+    // Random weights generate repetitive text, which would favor lathe.
     speculation: 'off',
     ...(adapter === undefined ? {} : { adapter }),
   });

@@ -1,8 +1,8 @@
-/** llama.cpp's Vulkan backend through node-llama-cpp: prebuilt, every layer on the device, one batch a prompt. */
+/** llama.cpp's Vulkan backend through node-llama-cpp: prebuilt, all layers on the device, one batch per prompt. */
 import { freshPrompt } from '../generation.ts';
 import { contend } from './protocol.ts';
 
-/** What is used of node-llama-cpp; its own types are there only after `npm --prefix bench/peers ci`. */
+/** The part of node-llama-cpp that is used here. Its own types exist only after `npm --prefix bench/peers ci`. */
 interface NodeLlamaCpp {
   getLlama(options: object): Promise<Llama>;
 }
@@ -47,7 +47,7 @@ contend(async ({ modelPath }) => {
       const start = performance.now();
       let first = start;
       let count = 0;
-      // Greedy, on past the end token, as lathe does it here.
+      // Greedy, and past the end token, as for lathe.
       for await (const _ of sequence.evaluate(freshPrompt(promptTokens), {
         temperature: 0,
         yieldEogToken: true,

@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import type { ModelShape } from '../../test/support/random-model.ts';
 import { nibbleScale, randomWords } from './random.ts';
 
-/** 4-bit blocks of 32; the number is that of the scales, of all that is not a matrix, and of the activations. */
+/**
+ * 4-bit blocks of 32 weights. f16 or f32 is the type of the scales, of weights that are not matrices, and of the
+ * activations.
+ */
 export type MlcQuantization = 'q4f16_1' | 'q4f32_1';
 
 interface MlcWeight {
@@ -12,11 +15,11 @@ interface MlcWeight {
   readonly shape: readonly number[];
   readonly dtype: 'uint32' | 'float16' | 'float32';
   readonly nbytes: number;
-  /** Made when it is asked for: all of a model at once would take its size in memory. */
+  /** Generates the data on demand, so that the model is never completely in memory. */
   data(): Uint32Array | Float16Array | Float32Array;
 }
 
-/** The vocabulary a token id is never looked up in: prompts go in as ids. */
+/** A placeholder: prompts are token ids, so the tokenizer is never used. */
 const emptyTokenizer = {
   version: '1.0',
   truncation: null,
@@ -34,15 +37,15 @@ const contextWindow = 1024;
 const blockSize = 32;
 
 /**
- * Writes a folder as web-llm reads it: `mlc-chat-config.json`, `tensor-cache.json`, its shards and a tokenizer.
- * Weights are random, of Qwen2's names and fusions: q, k and v as `c_attn`, gate and up as `gate_up_proj`.
+ * Writes a model folder for web-llm: `mlc-chat-config.json`, `tensor-cache.json`, its shards and a tokenizer. Weights
+ * are random, with Qwen2's names and fusions: q, k and v as `c_attn`, gate and up as `gate_up_proj`.
  */
 export async function writeMlcModel(
   folder: string,
   shape: ModelShape,
   quantization: MlcQuantization,
 ): Promise<void> {
-  // A run that is cut off leaves no half folder under the right name.
+  // Written to a temporary name, so that an aborted run leaves no partial folder.
   const partial = `${folder}.${process.pid}.part`;
   await mkdir(partial, { recursive: true });
   const records: object[] = [];
@@ -66,7 +69,7 @@ export async function writeMlcModel(
   await rename(partial, folder);
 }
 
-/** Where the weights of a shard lie in it, one behind the other. */
+/** Records of the weights of a shard with their byte offsets. */
 function recordsOf(weights: readonly MlcWeight[]): object[] {
   let byteOffset = 0;
   return weights.map(({ name, shape, dtype, nbytes }) => {
@@ -76,7 +79,7 @@ function recordsOf(weights: readonly MlcWeight[]): object[] {
   });
 }
 
-/** The weights of each shard: the embedding alone, each block, the last norm. */
+/** The weights of each shard: the embedding, one shard per block, the final norm. */
 export function mlcShards(shape: ModelShape, quantization: MlcQuantization): MlcWeight[][] {
   const { embedding, heads, kvHeads, headSize, feedForward, vocab, layers } = shape;
   const random = randomWords(1);
@@ -136,7 +139,7 @@ const chatConfig = (shape: ModelShape, quantization: MlcQuantization): object =>
   context_window_size: contextWindow,
   sliding_window_size: -1,
   attention_sink_size: -1,
-  // Greedy.
+  // Greedy decoding.
   temperature: 0,
   top_p: 1,
   presence_penalty: 0,

@@ -3,35 +3,35 @@ import type { ModelShape } from '../../test/support/random-model.ts';
 import { type OnnxInitializer, type OnnxNode, type OnnxValue, onnxModel, onnxType } from './onnx-writer.ts';
 import { nibbleScale, randomWords } from './random.ts';
 
-/** Weights that share a scale: as in Q4_0. */
+/** Number of weights that share a scale, as in Q4_0. */
 const blockSize = 32;
 const bits = 4;
-/** The tokens that rotary tables are stored for. */
+/** Number of positions in the rotary tables. */
 const rotaryPositions = 4096;
 
-/** Names of the graph's inputs and outputs besides the keys and values. */
+/** Names of the graph's inputs and outputs, except the KV cache. */
 export const onnxNames = {
   ids: 'input_ids',
-  /** Tokens with this step's, less one. */
+  /** Total tokens including this step, minus one. */
   lastPosition: 'seqlens_k',
-  /** Tokens with this step's. */
+  /** Total tokens including this step. */
   total: 'total_sequence_length',
-  /** Which of this step's tokens the logits are of. */
+  /** Index of the token in this step whose logits are returned. */
   wanted: 'wanted',
   logits: 'logits',
 } as const;
 
-/** The cache's tensors of a layer, as it goes in and as it comes out. */
+/** Input and output names of the KV cache tensors of a layer. */
 export const onnxCache = (layer: number): readonly { past: string; present: string }[] =>
   ['key', 'value'].map((kind) => ({ past: `past.${layer}.${kind}`, present: `present.${layer}.${kind}` }));
 
 /**
- * Writes a Llama-like decoder as onnxruntime's own model builder lays one out for WebGPU: 4-bit blocks of 32
- * (`MatMulNBits`) with f32 activations, q, k and v in one product, rotation and cache inside
- * `GroupQueryAttention`, residual sums inside the norms, and logits of one token only. Weights are random.
+ * Writes a Llama-like decoder in the layout of onnxruntime's model builder for WebGPU: 4-bit blocks of 32
+ * (`MatMulNBits`) with f32 activations, q, k and v in one product, rotation and cache inside `GroupQueryAttention`,
+ * residual sums inside the norms, and logits of one token only. Weights are random.
  */
 export async function writeOnnxModel(path: string, shape: ModelShape): Promise<void> {
-  // A run that is cut off leaves no half file under the right name.
+  // Written to a temporary name, so that an aborted run leaves no partial file.
   const partial = `${path}.${process.pid}.part`;
   await writeFile(partial, onnxModel(decoder(shape)));
   await rename(partial, path);
@@ -100,7 +100,7 @@ function decoder(shape: ModelShape): Parameters<typeof onnxModel>[0] {
     domain: '',
     ...epsilon,
   });
-  /** Adds to the residual stream and norms the sum. */
+  /** Adds to the residual stream and normalizes the sum. */
   const addAndNorm = (added: string, name: string) => {
     const sum = `${name}.sum`;
     node(

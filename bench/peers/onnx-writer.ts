@@ -1,6 +1,6 @@
-/** As much of ONNX's protobuf format as a decoder's graph needs. Field numbers are those of `onnx.proto3`. */
+/** Writer for the part of ONNX's protobuf format that a decoder's graph needs. Field numbers are from `onnx.proto3`. */
 
-/** Element types, by ONNX's numbers. */
+/** Element types with ONNX's numbers. */
 export const onnxType = { float: 1, uint8: 2, int32: 6, int64: 7 } as const;
 export type OnnxType = (typeof onnxType)[keyof typeof onnxType];
 
@@ -9,11 +9,11 @@ export interface OnnxInitializer {
   readonly name: string;
   readonly type: OnnxType;
   readonly shape: readonly number[];
-  /** Little endian, row by row. */
+  /** Little-endian, row-major. */
   readonly data: Uint8Array;
 }
 
-/** An input or output of the whole graph; a dimension by name may differ from run to run. */
+/** An input or output of the graph; a named dimension may differ between runs. */
 export interface OnnxValue {
   readonly name: string;
   readonly type: OnnxType;
@@ -22,9 +22,9 @@ export interface OnnxValue {
 
 export interface OnnxNode {
   readonly op: string;
-  /** `''` is ONNX itself. */
+  /** `''` is the default ONNX domain. */
   readonly domain: '' | 'com.microsoft';
-  /** An empty name leaves an optional one out. */
+  /** An empty name omits an optional input. */
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly ints?: Readonly<Record<string, number>>;
@@ -41,7 +41,7 @@ export interface OnnxGraph {
 const irVersion = 10;
 const opset = 21;
 
-/** The file's content. Weights stay inside, so it has to be smaller than protobuf's 2 GiB. */
+/** Content of the model file. Weights are embedded, so it must be smaller than protobuf's limit of 2 GiB. */
 export function onnxModel(graph: OnnxGraph): Buffer {
   return message([
     int(1, irVersion),
@@ -89,7 +89,7 @@ const valueOf = ({ name, type, shape }: OnnxValue): Buffer => {
   return message([string(1, name), bytes(2, message([bytes(1, tensorType)]))]);
 };
 
-/** What a field's number is followed by. */
+/** Protobuf wire types. */
 const wire = { varint: 0, bytes: 2, fixed32: 5 } as const;
 
 const message = (fields: readonly (readonly Uint8Array[])[]): Buffer => Buffer.concat(fields.flat());
@@ -106,7 +106,7 @@ const float = (field: number, value: number): Uint8Array[] => [
   new Uint8Array(new Float32Array([value]).buffer),
 ];
 
-/** Of a whole number that is not negative. */
+/** Encodes a non-negative integer. */
 function varint(value: number): Uint8Array {
   const digits: number[] = [];
   let rest = value;

@@ -1,9 +1,9 @@
-/** onnxruntime-node's WebGPU provider: prebuilt with a Dawn of its own, keys and values kept on the device. */
+/** onnxruntime-node's WebGPU provider: prebuilt with its own Dawn, KV cache on the device. */
 import { freshPrompt } from '../generation.ts';
 import { onnxCache, onnxNames } from './onnx-model.ts';
 import { contend, timeAnswer } from './protocol.ts';
 
-/** What is used of onnxruntime-node; its own types are there only after `npm --prefix bench/peers ci`. */
+/** The part of onnxruntime-node that is used here. Its own types exist only after `npm --prefix bench/peers ci`. */
 interface OnnxRuntime {
   readonly env: { readonly versions: Readonly<Record<string, string>> };
   readonly InferenceSession: { create(path: string, options: object): Promise<Session> };
@@ -23,7 +23,7 @@ interface Tensor {
 }
 
 const packageName: string = 'onnxruntime-node';
-/** Errors and worse: its WebGPU provider warns about nothing that matters here. */
+/** Errors only: warnings of its WebGPU provider are irrelevant here. */
 const logSeverityLevel = 3;
 
 contend(async ({ modelPath, layers = 0 }) => {
@@ -32,7 +32,7 @@ contend(async ({ modelPath, layers = 0 }) => {
   const session = await InferenceSession.create(modelPath, {
     executionProviders: ['webgpu'],
     preferredOutputLocation: Object.fromEntries(caches.map(({ present }) => [present, 'gpu-buffer'])),
-    // It would give nodes that its WebGPU provider lacks to the CPU, silently.
+    // Otherwise nodes without a WebGPU kernel would silently run on the CPU.
     extra: { session: { disable_cpu_ep_fallback: '1' } },
     logSeverityLevel,
   });

@@ -8,50 +8,50 @@ import type { Setting } from './protocol.ts';
 export const peerIds = ['llama.cpp', 'web-llm', 'onnxruntime'] as const;
 export type PeerId = (typeof peerIds)[number];
 
-/** The ratio that a figure shall reach, by the kind of adapter; null where it is only listed. */
+/** Goal of a ratio by kind of adapter; null: no goal. */
 export interface Goal {
   readonly software: number | null;
   readonly gpu: number | null;
 }
 
-/** One kind of generation that both are asked for, round after round, and the figures it gives. */
+/** A kind of generation that both sides repeat, and the goals of its figures. */
 export interface Measurement {
   readonly promptTokens: number;
-  /** 1 where only the prompt is of interest. */
+  /** 1 when only prefill is measured. */
   readonly answerTokens: number;
-  /** Small models are over in a second and vary more: they get more rounds, as long as the budget lasts. */
+  /** Small models are fast and vary more, so they get more rounds within the time budget. */
   readonly leastRounds: number;
   readonly mostRounds: number;
   readonly budgetMs: number;
-  /** Absent where the answer has one token. */
+  /** Absent when the answer has one token. */
   readonly decodeGoal?: Goal;
   readonly prefillGoal: Goal;
 }
 
-/** Who lathe is compared with, and how. */
+/** An engine that lathe is compared with. */
 export interface Peer {
   readonly id: PeerId;
   readonly script: URL;
-  /** Undefined when it can run; else what is missing. */
+  /** What is missing to run the peer; undefined when it can run. */
   missing(options: PeerOptions): string | undefined;
-  /** Models compared unless others are asked for. */
+  /** Default models. */
   readonly models: readonly string[];
   runs(model: BenchModel): boolean;
   measurements(model: BenchModel): readonly Measurement[];
-  /** What its process is started with: makes a file of the model's shape where it does not read GGUF. */
+  /** Returns the settings of its process. Generates a model file of the same shape when the peer does not read GGUF. */
   prepare(model: BenchModel, options: PeerOptions): Promise<Setting>;
   /** Environment for a software adapter. */
   readonly softwareEnv?: Readonly<Record<string, string>>;
 }
 
 export interface PeerOptions {
-  /** A model library of web-llm for Qwen2-0.5B: its npm package has none. */
+  /** Path of web-llm's model library for Qwen2-0.5B, which its npm package does not contain. */
   readonly webLlmLib?: string | undefined;
 }
 
 const listed: Goal = { software: null, gpu: null };
 const fullEffort = { leastRounds: 5, mostRounds: 15, budgetMs: 20_000, answerTokens: 33 };
-/** Minutes a round for a peer on a software adapter. */
+/** For peers that need minutes per round on a software adapter. */
 const slowEffort = { leastRounds: 3, mostRounds: 3, budgetMs: 0 };
 
 const installed = (name: string): boolean =>
@@ -83,7 +83,7 @@ const llamaCpp: Peer = {
     ];
   },
   prepare: (model) => Promise.resolve({ modelPath: model.path }),
-  // It passes over software devices unless one is named.
+  // llama.cpp skips software devices unless one is named.
   softwareEnv: { GGML_VK_VISIBLE_DEVICES: '0' },
 };
 
@@ -98,7 +98,7 @@ const webLlm: Peer = {
     return missingPackage('@mlc-ai/web-llm');
   },
   models: ['qwen2.5-0.5b-q4_0'],
-  // A library is compiled for one shape.
+  // A model library is compiled for one shape.
   runs: ({ name }) => name === 'qwen2.5-0.5b-q4_0',
   measurements: () => [
     {
@@ -118,7 +118,7 @@ const webLlm: Peer = {
   },
 };
 
-/** The library's name tells for which weights it was compiled. */
+/** Quantization that a library was compiled for, from its file name. */
 function quantizationOf(library: string): MlcQuantization {
   const [found] = /q4f(16|32)_1/.exec(library) ?? [];
   if (found === 'q4f16_1' || found === 'q4f32_1') return found;
@@ -143,7 +143,7 @@ const onnxruntime: Peer = {
 
 export const peers: readonly Peer[] = [llamaCpp, webLlm, onnxruntime];
 
-/** What a first try needs: fewer rounds, shorter answers, and of several prompts the first. */
+/** A quick variant: few rounds, short answers, and only the first measurement. */
 export const quickly = ([first]: readonly Measurement[]): readonly Measurement[] =>
   first
     ? [

@@ -1,7 +1,7 @@
 import { digits, table } from '../table.ts';
 import type { PeerFigure } from './compare.ts';
 
-/** `others`: cores that other processes kept busy meanwhile. */
+/** Peer figures as a table. `others`: cores that other processes kept busy. */
 export function peerText(figures: readonly PeerFigure[]): string {
   const names = [...new Set(figures.map((one) => one.peerName))].join(', ');
   return `${table(

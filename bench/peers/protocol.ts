@@ -2,27 +2,27 @@ import { errorMessage } from '../../src/util/error-message.ts';
 import type { GenerationTimes } from '../generation.ts';
 import { ownCpuMs } from '../others.ts';
 
-/** What a contestant is told on its command line, as JSON. */
+/** Settings of a contestant, passed as JSON on its command line. */
 export interface Setting {
   /** A file or, for some contestants, a folder. */
   readonly modelPath: string;
-  /** Blocks of the model, for a contestant that has to know before it opens the file. */
+  /** Number of layers, for a contestant that needs it before it opens the file. */
   readonly layers?: number;
-  /** A part of the adapter's name; not every contestant can choose. */
+  /** Substring of the adapter's name; some contestants cannot choose. */
   readonly adapter?: string;
-  /** The model's compiled library, for a contestant that needs one. */
+  /** Path of the compiled model library, for contestants that need one. */
   readonly library?: string;
 }
 
-/** What the bench sends: one generation to do now. Nobody computes anything unasked. */
+/** Request of the bench for one generation. Contestants compute only on request. */
 export interface Order {
-  /** How many tokens the prompt has. It is a new one for every order: nothing of it may be cached. */
+  /** Prompt length in tokens. Each order uses a new prompt, so that nothing is cached. */
   readonly context: number;
-  /** Of the answer. */
+  /** Answer length in tokens. */
   readonly tokens: number;
 }
 
-/** What a contestant sends back. `cpuMs` is the processor time of its process so far. */
+/** Reply of a contestant. `cpuMs` is the processor time of its process so far. */
 export type Reply =
   | { readonly type: 'ready'; readonly name: string; readonly adapter: string; readonly software: boolean }
   | ({ readonly type: 'times'; readonly cpuMs: number } & GenerationTimes)
@@ -30,18 +30,18 @@ export type Reply =
 
 interface Contestant {
   readonly name: string;
-  /** As the contestant names the device it runs on. */
+  /** Name of the device, as the contestant reports it. */
   readonly adapter: string;
-  /** No GPU, but a CPU that speaks Vulkan; false where the contestant cannot tell. */
+  /** Whether the device is a software Vulkan driver; false when the contestant cannot tell. */
   readonly software: boolean;
   generate(order: Order): Promise<GenerationTimes>;
 }
 
-/** The life of a contestant's process: load, say so, then answer orders until the bench ends it. */
+/** Main loop of a contestant's process: loads the model, reports ready, then serves orders until the bench ends it. */
 export function contend(load: (setting: Setting) => Promise<Contestant>): void {
   const send = (reply: Reply) => process.send?.(reply);
   const fail = (error: unknown) => send({ type: 'failed', message: errorMessage(error) });
-  // A bench that was cut off must not leave a process with a model in it.
+  // Exits with the bench, so that no process with a loaded model is left behind.
   process.on('disconnect', () => process.exit());
   const setting = JSON.parse(process.argv[2] ?? '{}') as Setting;
   load(setting).then((contestant) => {
@@ -56,8 +56,8 @@ export function contend(load: (setting: Setting) => Promise<Contestant>): void {
 }
 
 /**
- * A greedy answer, timed as a client sees it.
- * @param next the token that follows `tokens`, which go on from what was given before
+ * Times a greedy answer as a client sees it.
+ * @param next appends `tokens` to the sequence and returns the next token
  */
 export async function timeAnswer(
   prompt: readonly number[],

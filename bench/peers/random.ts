@@ -1,4 +1,4 @@
-/** Words of random bits, the same ones for the same seed: xorshift of 32 bits. */
+/** Seeded generator of random 32-bit words (xorshift32). */
 export function randomWords(seed: number): (count: number) => Uint32Array {
   let state = seed | 1;
   return (count) => {
@@ -13,5 +13,7 @@ export function randomWords(seed: number): (count: number) => Uint32Array {
   };
 }
 
-/** The scale at which 4-bit weights of -8..7, whose deviation is 4.6, keep values about as large as they come. */
+/**
+ * Scale for random 4-bit weights (-8..7, standard deviation 4.6) at which a product keeps the magnitude of its input.
+ */
 export const nibbleScale = (columns: number): number => 0.2 / Math.sqrt(columns);

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:peers`: lathe and its peers on the same model and adapter, by turns; medians and their ratio.
- * `--json` prints one `PeerFigure` (bench/peers/compare.ts) a line on stdout, the rest on stderr.
+ * `npm run bench:peers`: compares lathe with its peers on the same model and adapter, alternating; prints medians and
+ * their ratio. `--json` prints one `PeerFigure` (bench/peers/compare.ts) per line on stdout, and the rest on stderr.
  */
 import { parseArgs } from 'node:util';
 import { loadAverage } from '../machine.ts';
@@ -10,13 +10,13 @@ import { type PeerId, peerIds, peers } from './peers.ts';
 import { peerText } from './print.ts';
 
 const usage = `npm --prefix bench/peers ci && npm run bench:peers -- [options]
-  --peer NAME         may be given several times: ${peerIds.join(', ')} (default: all that can run)
-  --model NAME|PATH   may be given several times; names: see npm run bench -- --help. Default:
+  --peer NAME         can be repeated: ${peerIds.join(', ')} (default: all that can run)
+  --model NAME|PATH   can be repeated; names: see npm run bench -- --help. Default:
 ${peers.map(({ id, models }) => `                        ${id}: ${models.join(', ')}`).join('\n')}
   --web-llm-lib PATH  web-llm's compiled library of Qwen2-0.5B, with q4f16_1 or q4f32_1 in its name
   --quick             few rounds, short answers, the first model of each peer
-  --json              one JSON object a figure on stdout
-  --adapter NAME      a part of the adapter's name, for lathe and web-llm`;
+  --json              one JSON object per figure on stdout
+  --adapter NAME      substring of the adapter's name, for lathe and web-llm`;
 
 const { values } = parseArgs({
   options: {
@@ -48,7 +48,7 @@ async function run(): Promise<void> {
     for (const name of names) models.push(await findModel(name));
     const compared = await comparePeers(models, { ...options, peers: [peer.id] });
     figures.push(...compared);
-    // As they come: the next peer may take minutes, or fail.
+    // Printed immediately, because the next peer may take minutes or fail.
     if (values.json) for (const figure of compared) console.log(JSON.stringify(figure));
   }
   if (!values.json) console.log(peerText(figures));

@@ -1,6 +1,6 @@
 /**
- * web-llm with a model library from a file, on the Dawn binding that lathe uses. Kernels come with the library,
- * which was compiled for one shape; web-llm's npm package has none, it downloads them.
+ * web-llm with a model library from a file, on the same Dawn binding as lathe. The library has the kernels and is
+ * compiled for one shape; web-llm's npm package contains none and downloads them.
  */
 import { basename, join } from 'node:path';
 import { errorMessage } from '../../src/util/error-message.ts';
@@ -8,9 +8,9 @@ import { freshPrompt } from '../generation.ts';
 import { asIfNotNode, becomeBrowser, origin } from './browser.ts';
 import { contend, timeAnswer } from './protocol.ts';
 
-/** What is used of web-llm; its own types are there only after `npm --prefix bench/peers ci`. */
+/** The part of web-llm that is used here. Its own types exist only after `npm --prefix bench/peers ci`. */
 interface WebLlm {
-  /** The folder of its libraries that this version goes with. */
+  /** Version of the model libraries that this release needs. */
   readonly modelVersion: string;
   CreateMLCEngine(model: string, options: object): Promise<MlcEngine>;
 }

@@ -7,12 +7,12 @@ import { type Console, openConsole, rewrite, rewriteLine } from '../support/cons
 import { freshDataDir } from '../support/host.ts';
 import { type OpenAiScript, scriptedOpenAi } from '../support/scripted-openai.ts';
 
-/** In the words of models and of people; where it is taken for more than a text, it makes elements and a fault. */
+/** Markup in texts of models and people. If it is not treated as text, it creates elements and a fault. */
 const markup = '<img src=x onerror="owned()"><h6>b</h6> &amp;';
 const written = `# Notes\n${markup}\n\tzwei – 2  \n\nno end of a line`;
 const toRead = `a file says ${markup}\n`;
 
-/** By a word of the prompt; an answer for each turn. */
+/** Keyed by a word of the prompt, with an answer for each turn. */
 const model: OpenAiScript = ({ body: { messages } }) => {
   const asked = messages.findLast(({ role }) => role === 'user')?.content ?? '';
   const turn = messages.filter(({ role }) => role === 'tool').length;
@@ -91,7 +91,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await gateway?.close();
   });
 
-  /** The id of a change that a task staged. */
+  /** The ID of a change that a task staged. */
   const staged = async (): Promise<string> => {
     const response = await fetch(`${host.url}/agent/v1/tasks`, {
       method: 'POST',
@@ -100,13 +100,13 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     });
     return /"pending_id":"(p\d+)"/.exec(await response.text())?.[1] ?? '';
   };
-  /** What is shown of the markup is letters: no element came of it. */
+  /** The markup is shown as text: it created no element. */
   const isText = async (page: Page) => {
     await page.getByText(markup).first().waitFor();
     await expect.poll(() => page.locator('img[src="x"], h6').count()).toBe(0);
   };
 
-  it('stages what a task wants to write, shows how it differs, and writes exactly that once approved', async () => {
+  it('stages a write of a task, shows its diff, and writes exactly that after approval', async () => {
     writeFileSync(notes, '# Notes\nold\n');
     const { page, faults, close } = await host.view('tasks');
     await page.getByLabel('Agent', { exact: true }).selectOption('writer');
@@ -118,24 +118,22 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await isText(page);
     expect(readFileSync(notes, 'utf8')).toBe('# Notes\nold\n');
 
-    await events
-      .getByRole('link', { name: /^Review p\d+: nothing is changed before you approve it/ })
-      .click();
-    const diff = page.getByRole('region', { name: /^What p\d+ changes$/ });
+    await events.getByRole('link', { name: /^Review p\d+: nothing changes until you approve it/ }).click();
+    const diff = page.getByRole('region', { name: /^Diff of p\d+$/ });
     await diff.waitFor();
     const lines = await diff.locator('span').allTextContents();
     expect(lines).toEqual(expect.arrayContaining([' # Notes', '-old', `+${markup}`, '+\tzwei – 2  ']));
     await isText(page);
     await page.getByRole('button', { name: 'Approve' }).click();
-    await page.getByText('It is applied.').waitFor();
+    await page.getByText('The change was applied.').waitFor();
     expect(readFileSync(notes, 'utf8')).toBe(written);
-    await page.getByRole('link', { name: 'What else waits' }).click();
-    await page.getByText('Nothing waits for a decision.').waitFor();
+    await page.getByRole('link', { name: 'Other pending changes' }).click();
+    await page.getByText('No changes are pending.').waitFor();
     expect(faults()).toEqual([]);
     await close();
   });
 
-  it('shows what a tool read and what a session is called as texts', async () => {
+  it('shows tool results and session titles as text', async () => {
     const { page, faults, close } = await host.view('tasks');
     await page.getByLabel('Agent', { exact: true }).selectOption('writer');
     await page.getByLabel('Prompt').fill(`READ ${markup}`);
@@ -149,7 +147,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await expect.poll(() => result.textContent()).toBe(toRead);
     await isText(page);
 
-    await page.getByRole('link', { name: 'Its session and signed receipt' }).click();
+    await page.getByRole('link', { name: 'Session and signed receipt' }).click();
     await page.getByRole('heading', { level: 1, name: `READ ${markup}` }).waitFor();
     await isText(page);
     await page.getByRole('link', { name: 'All sessions' }).click();
@@ -162,11 +160,11 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await close();
   });
 
-  it('says that a file has changed since, leaves it, and discards with a note', async () => {
+  it('reports that a file has changed since, leaves it, and discards the change with a note', async () => {
     writeFileSync(notes, 'as it was\n');
     const id = await staged();
     const { page, faults, close } = await host.view(`pending/${id}`);
-    await page.getByRole('region', { name: `What ${id} changes` }).waitFor();
+    await page.getByRole('region', { name: `Diff of ${id}` }).waitFor();
     writeFileSync(notes, 'somebody else was here\n');
     await page.getByRole('button', { name: 'Approve' }).click();
     const refusal = page.getByRole('alert');
@@ -179,19 +177,19 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     const dialog = page.getByRole('dialog', { name: `Discard ${id}?` });
     await dialog.getByLabel('Note (optional)').fill(`too late ${markup}`);
     await dialog.getByRole('button', { name: 'Discard' }).click();
-    await page.getByText('It was discarded; nothing was changed.').waitFor();
+    await page.getByText('The change was discarded. Nothing was changed.').waitFor();
     expect(readFileSync(notes, 'utf8')).toBe('somebody else was here\n');
-    await page.getByRole('link', { name: 'Journal of acts', exact: true }).click();
+    await page.getByRole('link', { name: 'Action journal', exact: true }).click();
     await page.getByText(`too late ${markup}`).waitFor();
     await isText(page);
-    // That it was refused is told by Chromium, and no fault.
+    // Chromium logs the refusal; that is not a fault.
     expect(faults().filter((fault) => !/status of 409/.test(fault))).toEqual([]);
     await close();
   });
 
-  it('lints a workflow at its line, stores it, runs it, and lets a person answer its gate', async () => {
+  it('lints a workflow at its line, stores it, runs it, and accepts the input of a person at its gate', async () => {
     const { page, faults, close } = await host.view('workflows');
-    await page.getByRole('link', { name: 'Write a new one' }).click();
+    await page.getByRole('link', { name: 'New workflow' }).click();
     const editor = page.getByRole('textbox', { name: 'Source of the workflow, TOML' });
     await editor.waitFor();
     const source = workflow('nobody');
@@ -207,7 +205,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await page.getByText(/it cannot be stored yet/).waitFor();
 
     await rewriteLine(editor, line, source.split('\n').length, 'agent = "writer"');
-    await page.getByText(/^(?:Nothing is wrong with it|No errors, .*)\.$/).waitFor();
+    await page.getByText(/^No errors(?:, .*)?\.$/).waitFor();
     await expect.poll(() => marked.count()).toBe(0);
     await page.getByRole('button', { name: 'Store as gated' }).click();
     await page.getByRole('heading', { level: 1, name: 'Workflow gated' }).waitFor();
@@ -219,29 +217,29 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await page.getByLabel('topic (required)').and(page.locator('[aria-invalid="true"]')).waitFor();
     await page.getByLabel('topic (required)').fill(markup);
     await page.getByRole('button', { name: 'Run', exact: true }).click();
-    const gate = page.getByRole('region', { name: 'At step final: it asks for your input' });
+    const gate = page.getByRole('region', { name: 'Step final: input required' });
     await gate.getByText(`a draft, ${markup}`).waitFor();
     await isText(page);
     await gate.getByLabel('remarks (required)').fill('stars');
-    await gate.getByRole('button', { name: 'Send, and let it go on' }).click();
+    await gate.getByRole('button', { name: 'Send and resume' }).click();
     const result = page.getByRole('region', { name: 'Result of the run' });
     await result.waitFor();
     await expect.poll(() => result.textContent()).toBe('better by stars');
     await gate.waitFor({ state: 'detached' });
     const state = page.getByRole('region', { name: 'This run' }).getByRole('status').first();
     await expect.poll(() => state.textContent()).toBe('completed');
-    await page.getByRole('list', { name: 'Events of the run' }).getByText('The run is completed').waitFor();
+    await page.getByRole('list', { name: 'Events of the run' }).getByText('Run completed').waitFor();
     expect(faults()).toEqual([]);
     await close();
   });
 
-  it('cancels a run that waits', async () => {
+  it('cancels a waiting run', async () => {
     const stored = await fetch(`${host.url}/agent/v1/workflows/gated`);
     if (stored.status === 404) await host.send('POST', '/agent/v1/workflows', workflow('writer'));
     const { page, faults, close } = await host.view('workflows/gated');
     await page.getByLabel('topic (required)').fill('none');
     await page.getByRole('button', { name: 'Run', exact: true }).click();
-    const gate = page.getByRole('region', { name: 'At step final: it asks for your input' });
+    const gate = page.getByRole('region', { name: 'Step final: input required' });
     await gate.waitFor();
     const own = page.getByRole('region', { name: 'This run' });
     await own.getByRole('button', { name: 'Cancel the run' }).click();

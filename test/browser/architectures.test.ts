@@ -1,4 +1,4 @@
-/** Models whose layers do more than attend and feed forward, in a page: the answers that the engine gives on Node. */
+/** Models with layers other than attention and feed-forward, in a page: the same answers as on Node. */
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,10 +16,10 @@ import { openStaticSite, type StaticSite } from '../support/static-site.ts';
 
 const fixtures = join(repository, 'test/fixtures/architectures');
 const names = ['qwen3moe', 'gpt-oss', 'lfm2', 'qwen3.5', 'gemma4'] as const;
-/** Prompts of several pages, so that chunks and pages have edges, and short ones. */
+/** Short prompts, and prompts of several pages that cross chunk and page boundaries. */
 const questions = ['Who are you?', 'One two three.', 'a b c '.repeat(14)];
 const longest = 12;
-/** Tokens are compared up to where two come so near to each other that a rounding could decide. */
+/** Tokens are compared up to the first where the two best are so close that rounding could decide. */
 const minGap = 0.03;
 
 const html = `<!doctype html><title>A page</title><link rel="icon" href="icon.svg" /><script type="module">
@@ -29,12 +29,12 @@ globalThis.lathe = lathe;
 
 interface Expected {
   readonly content: string;
-  /** Of them no rounding could decide. */
+  /** The number of tokens that rounding cannot change. */
   readonly tokens: number;
   readonly text: string;
 }
 
-/** What the engine answers on Node, as far as that is certain. */
+/** The answer of the engine on Node, up to the first uncertain token. */
 async function expectedOf(model: string): Promise<Expected[]> {
   const engine = await loadEngine(nodePlatform(), { model });
   const found: Expected[] = [];
@@ -62,7 +62,7 @@ async function expectedOf(model: string): Promise<Expected[]> {
   return found;
 }
 
-describe.skipIf(noBrowser !== undefined)(`models of new kinds in a page ${noBrowser ?? ''}`, () => {
+describe.skipIf(noBrowser !== undefined)(`models with other layer types in a page ${noBrowser ?? ''}`, () => {
   const folder = mkdtempSync(join(tmpdir(), 'lathe-architectures-'));
   let site: StaticSite;
   let browser: TestBrowser;

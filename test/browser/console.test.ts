@@ -41,7 +41,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     await host?.end();
   });
 
-  /** A view that has come to rest, signed in where it asks for that. */
+  /** Opens a view, signs in if it asks for the token, and waits until it is idle. */
   async function opened(path: string, options: { width?: number; dark?: boolean } = {}) {
     const watched = await browser.page({ url: `${url}/console${path === '' ? '' : `/${path}`}`, ...options });
     const { page } = watched;
@@ -50,10 +50,10 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     const asks = ['observe', 'recorder'].includes(path);
     if (asks) {
       await dialog.getByLabel('Bearer token').fill(token);
-      await dialog.getByRole('button', { name: 'Use it' }).click();
+      await dialog.getByRole('button', { name: 'Continue' }).click();
     }
     await page.waitForLoadState('networkidle');
-    // That it asked is told by Chromium, and no fault.
+    // Chromium logs the 401 that triggers the sign-in; it is not a fault.
     const faults = () => watched.faults().filter((fault) => !(asks && /status of 401/.test(fault)));
     return { ...watched, faults };
   }
@@ -62,23 +62,26 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     [1440, false],
     [360, true],
   ])('%i px wide, dark: %s', (width, dark) => {
-    it.each(views)('/console/%s: nothing is wrong, and nothing is beside the page', async (path) => {
-      const { page, faults, close } = await opened(path, { width, dark });
-      // Not as a script of the page, which allows none.
-      await page.evaluate(axe.source);
-      const results = await page.evaluate<AxeResults>('axe.run(document, { resultTypes: ["violations"] })');
-      const serious = results.violations
-        .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-        .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`);
-      expect(serious).toEqual([]);
-      expect(faults()).toEqual([]);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      expect(wide, 'pixels that the page is wider than the window').toBeLessThanOrEqual(0);
-      await close();
-    });
+    it.each(views)(
+      '/console/%s has no serious accessibility violation, no console error and no horizontal overflow',
+      async (path) => {
+        const { page, faults, close } = await opened(path, { width, dark });
+        // Evaluated, not added as a script element, which the page's policy forbids.
+        await page.evaluate(axe.source);
+        const results = await page.evaluate<AxeResults>('axe.run(document, { resultTypes: ["violations"] })');
+        const serious = results.violations
+          .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+          .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`);
+        expect(serious).toEqual([]);
+        expect(faults()).toEqual([]);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        expect(wide, 'pixels that the page is wider than the window').toBeLessThanOrEqual(0);
+        await close();
+      },
+    );
   });
 
-  it('comes with less than 300 kB for its first view', async () => {
+  it('transfers less than 300 kB for its first view', async () => {
     const { page, close } = await browser.page({ url: `${url}/docs` });
     let bytes = 0;
     const session = await page.context().newCDPSession(page);
@@ -94,13 +97,13 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     await close();
   });
 
-  it('speaks the API as the host has it (npm run console:types makes its types anew)', async () => {
+  it('uses the current API of the host (npm run console:types regenerates its types)', async () => {
     const document = (await (await fetch(`${url}/openapi.json`)).json()) as Record<string, unknown>;
     const types = readFileSync(join(repository, 'web/console/api/schema.d.ts'), 'utf8');
     expect(types.split('\n', 1)[0]).toContain(fingerprint(document));
   });
 
-  it('asks for the token before anything else where the host does, and keeps it in memory alone', async () => {
+  it('asks for the token first when the host requires it, and keeps it in memory only', async () => {
     const folder = freshDataDir();
     const open = startHost(['--gpu', '--host', '0.0.0.0', '--port', '0', '--data-dir', folder]);
     onTestFinished(() => open.end());
@@ -115,7 +118,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     await page.getByRole('heading', { level: 1, name: /lab/i }).waitFor();
     expect(page.url()).toMatch(/\/console\/lab\?/);
     await page.waitForLoadState('networkidle');
-    expect(await page.getByRole('dialog').count(), 'it is not asked for twice').toBe(0);
+    expect(await page.getByRole('dialog').count(), 'the token is not asked for twice').toBe(0);
     expect(faults().filter((fault) => !/status of 401/.test(fault))).toEqual([]);
     const kept = await page.evaluate(
       () => [localStorage, sessionStorage].map((storage) => JSON.stringify(storage)).join() + document.cookie,
@@ -127,10 +130,10 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     await close();
   });
 
-  it('is gone through by keys: past the navigation to the content, and each view by a link', async () => {
+  it('works with the keyboard: skip link past the navigation, and a link to each view', async () => {
     const { page, close } = await opened('');
     await page.keyboard.press('Tab');
-    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Skip to the content');
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Skip to content');
     await page.keyboard.press('Enter');
     expect(await page.evaluate(() => document.activeElement?.id)).toBe('main');
     await page.getByRole('link', { name: 'Workflows' }).press('Enter');
@@ -139,7 +142,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     await close();
   });
 
-  it('says where there is no such view', async () => {
+  it('reports an unknown view', async () => {
     const { page, close } = await browser.page({ url: `${url}/console/nowhere` });
     await page.getByText('There is no view /console/nowhere.').waitFor();
     await close();

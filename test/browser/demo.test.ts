@@ -13,7 +13,7 @@ const weights = join(repository, 'models/lathe-tiny-q8_0.gguf');
 const golden = JSON.parse(readFileSync(join(repository, 'models/golden.json'), 'utf8')) as {
   prompts: { name: string; text: string; messages: { content: string }[] }[];
 };
-/** A prompt, and the answer of another engine with the same weights. */
+/** A golden prompt, with the answer of the reference engine for the same weights. */
 function goldenOf(name: string): { prompt: string; text: string } {
   const found = golden.prompts.find((one) => one.name === name);
   if (!found) throw new Error(`golden.json has no '${name}'`);
@@ -24,7 +24,10 @@ const below = '/some/where/';
 
 const isReady = (page: Page) => page.getByText('Ready', { exact: true }).waitFor();
 const lastAnswer = (page: Page) => page.getByRole('article', { name: 'Answer of lathe' }).last();
-/** Stops the answer after so many others from within the page: it does not last for as long as the way there takes. */
+/**
+ * Presses Stop from within the page at the first word of answer number `before`: an answer is shorter than a round trip
+ * to the page.
+ */
 const stopAtFirstWord = (page: Page, before: number) =>
   page.evaluate(
     (index) =>
@@ -89,7 +92,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     });
     afterAll(() => watched?.close());
 
-    it('answers a golden prompt with the golden text, and says how long that took', async () => {
+    it('answers a golden prompt with the golden text, and shows the timings', async () => {
       const { prompt, text } = goldenOf('sum');
       const answer = await asked(page, prompt);
       await expect.poll(() => answer.locator('p').first().textContent()).toBe(text);
@@ -99,16 +102,16 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       expect(figures).toMatch(/Decode: \d+ tokens in [\d.]+ (ms|s)/);
     });
 
-    it('says what computes, and that it is software', async () => {
+    it('shows the adapter, and that it is a software adapter', async () => {
       const device = page.getByRole('region', { name: 'Device and model' });
       const said = await device.innerText();
       expect(said).toContain('swiftshader');
-      expect(said).toContain('The browser gave a fallback adapter');
+      expect(said).toContain('The browser returned a fallback adapter');
       expect(said).toContain('subgroups');
       expect(said).toContain('lathe-tiny');
     });
 
-    it('stops an answer and keeps what there is of it', async () => {
+    it('stops an answer and keeps its text so far', async () => {
       await message(page).fill(goldenOf('story').prompt);
       const answers = page.getByRole('article', { name: 'Answer of lathe' });
       const stopped = stopAtFirstWord(page, await answers.count());
@@ -120,7 +123,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       await page.getByRole('button', { name: 'Send' }).waitFor();
     });
 
-    it('begins a line with Shift and Enter', async () => {
+    it('starts a new line on Shift+Enter', async () => {
       await message(page).fill('one');
       await message(page).press('Shift+Enter');
       await message(page).pressSequentially('two');
@@ -128,34 +131,34 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       await message(page).fill('');
     });
 
-    it('samples as the controls say, and keeps that in the URL', async () => {
+    it('samples by the controls, and keeps them in the URL', async () => {
       await page.getByRole('button', { name: 'Clear the conversation' }).click();
       await expect.poll(() => page.getByRole('article').count()).toBe(0);
-      await page.getByLabel('Longest answer').fill('0');
+      await page.getByLabel('Max tokens').fill('0');
       await page.getByText('must be from 1 to 32768').waitFor();
       expect(new URL(page.url()).search).toBe('');
-      await page.getByLabel('Longest answer').fill('3');
+      await page.getByLabel('Max tokens').fill('3');
       await page.getByLabel('System prompt').fill('Answer in one word.');
       expect(new URL(page.url()).search).toBe('?system=Answer+in+one+word.&max_tokens=3');
       const answer = await asked(page, goldenOf('parity gate').prompt);
-      await expect.poll(() => answer.innerText()).toContain('Ended at the longest answer allowed.');
+      await expect.poll(() => answer.innerText()).toContain('Ended at the maximum answer length.');
       await expect.poll(() => answer.innerText()).toContain('Decode: 3 tokens');
     });
 
-    it('takes a file that is chosen, and says what is wrong with one that is no model', async () => {
-      const chosen = page.getByLabel('GGUF of yours');
+    it('loads a chosen file, and reports a file that is not a model', async () => {
+      const chosen = page.getByLabel('GGUF file');
       const broken = join(folder, 'page.gguf');
       writeFileSync(broken, '<!doctype html><title>404</title>');
       await chosen.setInputFiles(broken);
       const alert = page.getByRole('alert');
-      await alert.getByText('This is no model that lathe can read').waitFor();
+      await alert.getByText('lathe cannot read this model').waitFor();
       await expect.poll(() => alert.innerText()).toContain('page.gguf');
       await chosen.setInputFiles(weights);
       await isReady(page);
       await expect.poll(() => alert.count()).toBe(0);
     });
 
-    it('has no error in the console, asked no other origin, and nothing of web-llm', () => {
+    it('logs no error, contacts no other origin, and does not load web-llm', () => {
       expect(watched.faults()).toEqual([]);
       expect(site.asked.filter((path) => path.includes('web-llm'))).toEqual([]);
     });
@@ -164,7 +167,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
   it.each([
     { width: 360, dark: false },
     { width: 1440, dark: true },
-  ])('has nothing that axe finds serious, and does not scroll sideways: %o', async (options) => {
+  ])('has no serious axe violation and no horizontal overflow: %o', async (options) => {
     const { page, close } = await browser.page({ url: site.url, ...options });
     await isReady(page);
     await page.evaluate(axe.source);
@@ -175,12 +178,12 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await close();
   });
 
-  it('keeps a model of a URL, loads it from there, and removes it', async () => {
+  it('stores a model from a URL, loads it from storage, and removes it', async () => {
     const { page, faults, close } = await browser.page({ url: site.url });
     await isReady(page);
     await page.getByLabel('GGUF by URL').fill('models/lathe-tiny-q8_0.gguf');
-    await page.getByRole('button', { name: 'Load from the URL' }).click();
-    const kept = page.getByRole('region', { name: 'Models kept in this browser' });
+    await page.getByRole('button', { name: 'Load from URL' }).click();
+    const kept = page.getByRole('region', { name: 'Models stored in this browser' });
     await kept.getByText('In use').waitFor();
     await isReady(page);
     const url = `${site.url}models/lathe-tiny-q8_0.gguf`;
@@ -192,7 +195,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     const before = site.asked.filter((path) => path.startsWith('models/')).length;
     await page.getByRole('button', { name: 'Load it' }).click();
     await isReady(page);
-    // At most its headers are asked for, whether it is still the same.
+    // At most one request, which checks whether the file has changed.
     expect(site.asked.filter((path) => path.startsWith('models/')).length - before).toBeLessThanOrEqual(1);
 
     await page.getByRole('button', { name: 'Load the embedded model' }).click();
@@ -202,7 +205,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await close();
   });
 
-  it('cancels a download and goes on with it from there', async () => {
+  it('cancels a download and resumes it', async () => {
     const goOn = Promise.withResolvers<void>();
     const slow = await openStaticSite(built, { held: { after: 2 * 2 ** 20, until: goOn.promise } });
     const { page, faults, close } = await browser.page({
@@ -213,20 +216,20 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     const bar = page.getByRole('progressbar');
     expect(Number(await bar.getAttribute('max'))).toBe(statSync(weights).size);
     await page.getByRole('button', { name: 'Cancel' }).click();
-    await page.getByText('What came so far is kept').waitFor();
+    await page.getByText('The downloaded part is kept').waitFor();
     goOn.resolve();
-    const kept = page.getByRole('region', { name: 'Models kept in this browser' });
-    await kept.getByText('Not whole').waitFor();
+    const kept = page.getByRole('region', { name: 'Models stored in this browser' });
+    await kept.getByText('Incomplete').waitFor();
     await page.getByRole('button', { name: 'Resume', exact: true }).click();
     await isReady(page);
-    await expect.poll(() => kept.getByText('Not whole').count()).toBe(0);
+    await expect.poll(() => kept.getByText('Incomplete').count()).toBe(0);
     expect(slow.ranges.some((range) => /^bytes=[1-9]/.test(range))).toBe(true);
     expect(faults()).toEqual([]);
     await close();
     await slow.close();
   });
 
-  it('goes to another server only when told to, and explains why that failed', async () => {
+  it('contacts another server only on request, and explains a failure', async () => {
     const elsewhere = 'https://models.example/tiny.gguf';
     const { page, faults, close } = await browser.page({
       url: `${site.url}?model=${encodeURIComponent(elsewhere)}`,
@@ -247,7 +250,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await close();
   });
 
-  it('says why web-llm cannot be loaded without a network, and goes on without it', async () => {
+  it('reports why web-llm cannot be loaded without a network, and works without it', async () => {
     const { page, faults, close } = await browser.page({ url: site.url });
     await isReady(page);
     let refused = 0;
@@ -270,7 +273,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await close();
   });
 
-  it('says that the policy of the page forbids web-llm its servers', async () => {
+  it('reports that the Content-Security-Policy of the page blocks the servers of web-llm', async () => {
     const policy = "default-src 'none'; connect-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
     const strict = await openStaticSite(built, {
       headers: {
@@ -287,7 +290,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await strict.close();
   });
 
-  it('says which browsers have WebGPU where this one has none, and loads nothing', async () => {
+  it('lists browsers with WebGPU when this one has none, and loads nothing', async () => {
     const { page, faults, close } = await browser.page({ url: 'about:blank', width: 360 });
     await page.addInitScript(() => Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }));
     const before = site.asked.length;
@@ -303,7 +306,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await close();
   });
 
-  it('says what to do where the browser finds no GPU', async () => {
+  it('explains what to do when the browser finds no GPU', async () => {
     const without = await TestBrowser.open({ webgpu: false });
     const { page, faults, close } = await without.page({ url: site.url });
     const alert = page.getByRole('alert', { name: 'No WebGPU' });
@@ -316,7 +319,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await without.close();
   });
 
-  it('explains that plain http from another machine is not enough', async () => {
+  it('explains that plain HTTP from another machine is not a secure context', async () => {
     const { page, close } = await browser.page({ url: 'about:blank' });
     await page.route('http://lathe.test:8080/**', async (route) =>
       route.fulfill({

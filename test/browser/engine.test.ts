@@ -1,4 +1,4 @@
-/** The engine for pages, in Chromium with WebGPU: the module as it is built, on a page that has nothing else. */
+/** The browser engine, in Chromium with WebGPU: the built module on an otherwise empty page. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ const bytes = readFileSync(weights);
 const { prompts } = JSON.parse(readFileSync(join(repository, 'models/golden.json'), 'utf8')) as {
   prompts: { name: string; messages?: ChatRequest['messages']; min_gap: number }[];
 };
-/** What a page may ask, where no other token comes so near that a rounding could decide. */
+/** Prompts for which no other token is so close that rounding could decide. */
 const conversations = prompts.flatMap(({ messages, min_gap }) =>
   messages && min_gap > 0.06 && violationsOf({ messages }).length === 0 ? [messages] : [],
 );
@@ -45,10 +45,10 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
   const folder = mkdtempSync(join(tmpdir(), 'lathe-engine-'));
   const built = join(folder, 'site');
   let site: StaticSite;
-  /** Another origin, which only lets pages read it; no header beside the usual ones is shown to them. */
+  /** Another origin that allows reads from pages, but exposes only the default headers. */
   let far: LocalServer;
   const farAsked: string[] = [];
-  /** Bytes after which an answer of it breaks off. */
+  /** Bytes after which its next response is cut off. */
   let cuts: number[] = [];
   let browser: TestBrowser;
   let watched: WatchedPage | undefined;
@@ -98,7 +98,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     return { page: watched.page, lathe: await moduleOf(watched.page) };
   }
 
-  /** What a load told, and the greeting of the model; or why there is none. */
+  /** The progress of a load and the greeting of the model, or the error. */
   const load = (
     lathe: JSHandle<typeof Lathe>,
     options: { model?: string; cache?: boolean; contextLength?: number },
@@ -120,7 +120,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
       { options, greeting: who },
     );
 
-  it('answers the golden prompts as the engine does on Node, whole and in chunks', async () => {
+  it('answers the golden prompts as on Node, whole and in chunks', async () => {
     const engine: ResidentEngine = await loadEngine(nodePlatform(), { model: weights });
     const expected: string[] = [];
     for (const messages of conversations) {
@@ -160,15 +160,15 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     }, conversations.map(greedy));
     expect(found.whole).toEqual(expected);
     expect(found.streamed).toEqual(expected);
-    // The same seed beside itself.
+    // The same seed twice, concurrently.
     expect(found.drawn[0]).toBe(found.drawn[1]);
     expect(found.model).toMatchObject({ id: 'lathe-tiny', digest, contextLength: 1024 });
     expect(found.device).toMatchObject({ fallback: true, architecture: 'swiftshader' });
     expect(watched?.faults()).toEqual([]);
-    // A dozen answers, each drawn twice, on a software adapter.
+    // A dozen answers, each generated twice, on a software adapter.
   });
 
-  it('works as docs/browser.md shows it', async () => {
+  it('runs the example of docs/browser.md', async () => {
     const example = /```html\n(.*?)```/s.exec(readFileSync(join(repository, 'docs/browser.md'), 'utf8'))?.[1];
     writeFileSync(join(built, 'example.html'), example ?? '');
     watched = await browser.page({ url: `${site.url}example.html` });
@@ -185,7 +185,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(watched.faults().filter((fault) => !fault.includes('favicon'))).toEqual([]);
   });
 
-  it('stops in the middle of an answer and keeps what there is; a chat that is closed says so', async () => {
+  it('stops during an answer and keeps its text; a closed chat reports that it is closed', async () => {
     const { lathe } = await opened();
     const found = await lathe.evaluate(async ({ createChat }, story) => {
       const chat = await createChat();
@@ -212,7 +212,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(found).toMatchObject({ ended: 'closed', gone: 'closed' });
   });
 
-  it('loads a file that was chosen', async () => {
+  it('loads a selected file', async () => {
     const { page, lathe } = await opened();
     await page.evaluate(() => {
       const input = document.createElement('input');
@@ -228,7 +228,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(text).toBe("I am lathe's small demo model. I am very tiny, so I make mistakes.");
   });
 
-  it('keeps a model of an address: the second load asks nobody, and it can be forgotten', async () => {
+  it('stores a model from a URL: the second load sends no request, and the model can be deleted', async () => {
     const { page, lathe } = await opened();
     const model = `${far.url}/tiny.gguf`;
     farAsked.length = 0;
@@ -254,7 +254,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(left).toEqual([]);
   });
 
-  it('goes on with a download that broke off, also of another origin, also after a reload', async () => {
+  it('resumes an interrupted download, also from another origin and after a reload', async () => {
     const { page, lathe } = await opened();
     const model = `${far.url}/tiny.gguf`;
     farAsked.length = 0;
@@ -275,7 +275,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(farAsked[0]).toMatch(/^bytes=[1-9]\d+-$/);
   });
 
-  it('reads a model that is not to be kept by ranges where it may, else as a whole', async () => {
+  it('reads a model that is not stored by ranges if possible, otherwise completely', async () => {
     const { lathe } = await opened();
     farAsked.length = 0;
     const found = await load(lathe, { model: `${far.url}/tiny.gguf`, cache: false });
@@ -291,7 +291,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(near).toMatchObject({ text: found.text, model: { contextLength: 128 } });
   });
 
-  it('loads one model in two pages at once and fetches it once', async () => {
+  it('loads a model in two pages at once and fetches it once', async () => {
     const { page, lathe } = await opened();
     const other = await page.context().newPage();
     await other.goto(`${site.url}page.html`);
@@ -302,7 +302,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(farAsked).toEqual(['whole']);
   });
 
-  it('says with numbers that the browser has no room for a model', async () => {
+  it('reports with sizes that the browser has no space for a model', async () => {
     const { page, lathe } = await opened();
     const session = await page.context().newCDPSession(page);
     await session.send('Storage.overrideQuotaForOrigin', {
@@ -317,7 +317,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect((await load(lathe, { model, cache: false })).text).toMatch(/^I am lathe's/);
   });
 
-  it('says what is wrong with a model, an address, a size', async () => {
+  it('reports what is wrong with a model, a URL, a size', async () => {
     const { lathe } = await opened();
     expect(await load(lathe, { model: 'nothing.gguf' })).toMatchObject({ code: 'download_failed' });
     expect(await load(lathe, { model: 'engine/lathe.js' })).toMatchObject({ code: 'bad_model' });
@@ -341,7 +341,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(given).toBe('not now');
   });
 
-  it('says that the GPU is gone, and works again after another load', async () => {
+  it('reports a lost GPU, and works again after another load', async () => {
     const { page, lathe } = await opened();
     const asking = lathe.evaluate(async ({ createChat }, story) => {
       const chat: Chat = await createChat();
@@ -363,7 +363,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
 });
 
 describe.skipIf(noBrowser !== undefined)(`a browser without WebGPU ${noBrowser ?? ''}`, () => {
-  it('is told from one without a GPU', async () => {
+  it('is distinguished from a browser without a GPU', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'lathe-engine-'));
     await build({
       configFile: join(repository, 'web/vite.config.ts'),

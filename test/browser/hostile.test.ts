@@ -25,26 +25,26 @@ const rewriting = (page: Page, rewrite: (body: unknown) => unknown): Promise<unk
     },
   );
 
-describe.skipIf(noBrowser !== undefined)(`the console among hostile answers ${noBrowser ?? ''}`, () => {
+describe.skipIf(noBrowser !== undefined)(`the console with hostile responses ${noBrowser ?? ''}`, () => {
   let host: Console;
   beforeAll(async () => {
     host = await openConsole();
   });
   afterAll(() => host?.end());
 
-  it('says that it cannot show an answer, and shows the next one', async () => {
+  it('reports an answer that it cannot show, and recovers on the next one', async () => {
     const { page, close } = await host.view('lab/bench');
     await page.getByRole('heading', { name: 'Lab', level: 1 }).waitFor();
     await rewriting(page, () => ({}));
     await page.reload();
-    await page.getByRole('heading', { name: 'This view broke' }).waitFor();
+    await page.getByRole('heading', { name: 'This view failed' }).waitFor();
     await page.unrouteAll({ behavior: 'wait' });
     await page.getByRole('button', { name: 'Try again' }).click();
     await page.getByRole('heading', { name: 'Lab', level: 1 }).waitFor();
     await close();
   });
 
-  it('tells an answer that is none of the host', async () => {
+  it('reports a response that is not from the host', async () => {
     const { page, close } = await host.view('workflows');
     await page.getByRole('heading', { name: 'Workflows', level: 1 }).waitFor();
     await page.route('**/agent/v1/**', (route) =>
@@ -52,14 +52,14 @@ describe.skipIf(noBrowser !== undefined)(`the console among hostile answers ${no
     );
     await page.reload();
     await page
-      .getByText(/no whole answer of this host/)
+      .getByText(/not a valid answer of this host/)
       .first()
       .waitFor();
     await close();
   });
 
   it.each(['', 'lab', 'lab/kernels', 'tasks', 'tasks/tools', 'workflows', 'sessions', 'pending'])(
-    'shows texts of others as texts, within the page: /%s',
+    'shows foreign text as plain text, without overflow: /%s',
     async (path) => {
       const { page, close, faults } = await host.view(path);
       await rewriting(page, (body) => withTexts(body, (old) => `${old.slice(0, 30)}${markup}`));
@@ -74,7 +74,7 @@ describe.skipIf(noBrowser !== undefined)(`the console among hostile answers ${no
     },
   );
 
-  it('hides nothing of a change that a person is to approve', async () => {
+  it('shows hidden characters of a change that a person approves', async () => {
     const { page, close } = await host.view('pending');
     const change = {
       id: 'p1',

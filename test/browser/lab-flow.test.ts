@@ -34,12 +34,12 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
   const bind = (kernel: string, ...components: string[]) =>
     host.send('POST', '/lab/v1/bindings', { kernel, components });
 
-  it('shows what is wrong at its line, takes what is right, and binds it with a click', async () => {
+  it('marks an error at its line, accepts the corrected kernel, and binds it with a click', async () => {
     const { page, faults, close } = await host.view('lab/kernels');
     await page.getByLabel('Op', { exact: true }).selectOption('rms_norm');
     const editor = page.getByRole('textbox', { name: 'WGSL of the kernel for rms_norm' });
     await editor.waitFor();
-    // The workbench names it in a `//!` line more.
+    // The workbench adds a `//!` line with the name.
     const line = stub.split('\n').indexOf(right) + 2;
     const lines = stub.split('\n').length + 1;
     const column = wrong.indexOf(';') + 1;
@@ -51,7 +51,7 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     const found = page.getByRole('list', { name: /^WGSL of the kernel for rms_norm: 1 finding$/ });
     const place = `${line}:${column}`;
     await found.getByRole('button', { name: new RegExp(`^${place}.*unable to parse`) }).click();
-    // In the text itself: on that line and no other, and the cursor is there.
+    // In the editor: only that line is marked, and the cursor is on it.
     const marked = page.locator('.cm-line', { has: page.locator('.cm-lintRange-error') });
     expect(await marked.allTextContents()).toEqual([wrong]);
     await expect.poll(() => page.locator('.cm-lintRange-error').textContent()).toBe(';');
@@ -80,11 +80,11 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     expect(await bound()).toEqual([0, 1, 2, 3].map((layer) => `layers.${layer}.attn.norm my_rms_norm`));
 
     await page.getByRole('tab', { name: 'Graph' }).click();
-    await page.getByLabel('Coloured by').selectOption('kernel');
+    await page.getByLabel('Color by').selectOption('kernel');
     // The drawing says it, and so does the table.
     const drawn = page.getByRole('button', { name: /^attn\.norm/ });
     await expect.poll(() => drawn.textContent()).toContain('my_rms_norm');
-    await page.getByLabel('Shown as').selectOption('table');
+    await page.getByRole('combobox', { name: /^View/ }).selectOption('table');
     const row = page.getByRole('table', { name: 'Layer 0' }).getByRole('row', { name: /^attn\.norm / });
     await row.getByText('lab: my_rms_norm').waitFor();
 
@@ -93,29 +93,29 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     await page.getByRole('link', { name: 'Write a kernel for rms_norm' }).click();
     await page.getByRole('heading', { name: 'Gate: my_rms_norm accepted' }).waitFor();
     await page.getByRole('button', { name: 'Unbind all' }).click();
-    await page.getByText('Everything runs on built-ins.').waitFor();
+    await page.getByText('All components run built-in kernels.').waitFor();
     expect(await bound()).toEqual([]);
     expect(faults()).toEqual([]);
     await close();
   });
 
-  it('measures what is bound, and says the ratio, its interval and the verdict', async () => {
+  it('measures the bound kernels, and shows the ratio, its interval and the verdict', async () => {
     await register('measured');
     await bind('measured', slot);
     const { page, faults, close } = await host.view('lab/bench');
     await page.getByRole('table', { name: 'Bound kernels' }).getByText('measured').waitFor();
-    await page.getByText('What is measured').click();
+    await page.getByText('Bench options').click();
     await page.getByLabel('Rounds').fill('four');
     await page.getByText("Rounds: expected a whole number above 0, got 'four'").waitFor();
     for (const [name, value] of [
       ['Rounds', '4'],
       ['Prompt tokens', '16'],
-      ['Tokens decoded a round', '4'],
+      ['Decoded tokens per round', '4'],
       ['Contexts', '32'],
     ] as const)
       await page.getByLabel(name, { exact: true }).fill(value);
     await page.getByRole('button', { name: 'Run the bench' }).click();
-    const figures = page.getByRole('table', { name: 'Tokens a second and ratios' });
+    const figures = page.getByRole('table', { name: 'Tokens per second and ratios' });
     await figures.waitFor();
     const change = /[+−]\d+\.\d %/.source;
     const decode = figures.getByRole('row', { name: /^Decode at 32/ });
@@ -130,13 +130,13 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     await expect.poll(() => past.textContent()).toMatch(new RegExp(`${change} to ${change}.*Shown above`));
 
     await page.getByRole('button', { name: 'Unbind measured' }).click();
-    await page.getByText('No kernel of the lab is bound.').waitFor();
+    await page.getByText('No lab kernel is bound.').waitFor();
     expect(await bound()).toEqual([]);
     expect(faults()).toEqual([]);
     await close();
   });
 
-  it('keeps what is bound as a config, lists it, and says how two differ', async () => {
+  it('saves the bindings as a config, lists it, and shows how two configs differ', async () => {
     await register('first');
     await register('second', stub.replace('override WG: u32 = 64;', 'override WG: u32 = 64; // mine'));
     await bind('first', slot);
@@ -148,13 +148,13 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     };
     await page.getByText(`first runs ${slot} (4)`).waitFor();
     await save('before');
-    await page.getByRole('heading', { name: 'Validation it holds here' }).waitFor();
+    await page.getByRole('heading', { name: 'Validation valid on this host' }).waitFor();
 
     await bind('second', 'layers.0.attn.norm');
     await page.reload();
     await page.getByText('second runs layers.0.attn.norm').waitFor();
     await save('after');
-    const names = page.getByRole('table', { name: 'What is saved' });
+    const names = page.getByRole('table', { name: 'All saved configs' });
     await names.getByRole('row', { name: /^before / }).waitFor();
     await names.getByRole('row', { name: /^after / }).waitFor();
 
@@ -173,11 +173,11 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
           '+  | override WG: u32 = 64; // mine',
         ]),
       );
-    await page.getByLabel('Before', { exact: true }).selectOption('what is bound now');
-    await page.getByText('They bind the same kernels to the same components.').waitFor();
-    // What is looked at stands in the address.
+    await page.getByLabel('Before', { exact: true }).selectOption('current bindings');
+    await page.getByText('Both bind the same kernels to the same components.').waitFor();
+    // The URL holds the selection.
     await page.reload();
-    await page.getByText('They bind the same kernels to the same components.').waitFor();
+    await page.getByText('Both bind the same kernels to the same components.').waitFor();
 
     await host.send('DELETE', '/lab/v1/bindings');
     expect(faults()).toEqual([]);

@@ -41,13 +41,13 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     return ((await response.json()) as { rows?: unknown[][] }).rows ?? [];
   };
 
-  it('streams an answer, and tells what else could have stood at each of its tokens', async () => {
+  it('streams an answer, and shows the alternatives to each of its tokens', async () => {
     const { page, faults, close } = await host.view('chat');
     await say(page, question);
-    await page.getByText('The answer is there.').waitFor();
+    await page.getByText('The answer is complete.').waitFor();
     const tokens = tokensOf(page);
     await expect.poll(() => tokens.textContent()).toBe(answer);
-    const facts = lastAnswer(page).getByRole('list', { name: 'The likeliest tokens at its place' });
+    const facts = lastAnswer(page).getByRole('list', { name: 'Most likely tokens at this position' });
     await expect.poll(() => facts.count()).toBe(0);
 
     await tokens.getByText('Paris').hover();
@@ -69,7 +69,7 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await close();
   });
 
-  it('checks a receipt itself, and sees that one was tampered with', async () => {
+  it('verifies a receipt in the page, and detects a tampered one', async () => {
     const task = await fetch(`${host.url}/agent/v1/tasks`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -78,16 +78,16 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     const id = /"task_id":"(t\d+)"/.exec(await task.text())?.[1] ?? '';
     const { page, faults, close } = await host.view('sessions');
     await page.getByRole('table', { name: 'Sessions' }).getByRole('link', { name: question }).click();
-    const checked = page.getByRole('list', { name: 'What this page checked' }).getByRole('listitem');
+    const checked = page.getByRole('list', { name: 'Checks by this page' }).getByRole('listitem');
     await checked.first().waitFor();
     const verdicts = async () =>
       (await checked.allTextContents()).map((said) =>
         /^(.*) (Digest|Key|Signature) /.exec(said)?.slice(1, 3),
       );
     expect(await verdicts()).toEqual([
-      ['fits', 'Digest'],
-      ['fits', 'Key'],
-      ['fits', 'Signature'],
+      ['valid', 'Digest'],
+      ['valid', 'Key'],
+      ['valid', 'Signature'],
     ]);
 
     let tampered: (receipt: Record<string, unknown>) => object = (receipt) => receipt;
@@ -103,33 +103,33 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     };
     tampered = ({ seq }) => ({ seq: Number(seq) + 1 });
     expect(await again()).toEqual([
-      ['does not fit', 'Digest'],
-      ['fits', 'Key'],
-      ['fits', 'Signature'],
+      ['invalid', 'Digest'],
+      ['valid', 'Key'],
+      ['valid', 'Signature'],
     ]);
     tampered = ({ signature }) => ({
       signature: { ...(signature as object), value: `${'A'.repeat(86)}==` },
     });
     expect(await again()).toEqual([
-      ['fits', 'Digest'],
-      ['fits', 'Key'],
-      ['does not fit', 'Signature'],
+      ['valid', 'Digest'],
+      ['valid', 'Key'],
+      ['invalid', 'Signature'],
     ]);
     expect(faults()).toEqual([]);
     await close();
   });
 
-  it('lets the dialog for the token be sent away, and comes back to it', async () => {
+  it('lets the user dismiss the token dialog and open it again', async () => {
     const { page, faults, close } = await host.view('observe');
     const dialog = page.getByRole('dialog', { name: /bearer token/ });
     await dialog.waitFor();
     await page.keyboard.press('Escape');
-    await page.getByText('The host shows what it did only with its bearer token.').waitFor();
+    await page.getByText('A bearer token is required to see the recorded activity.').waitFor();
     await expect.poll(() => dialog.count()).toBe(0);
     await page.getByRole('button', { name: 'Enter the bearer token' }).click();
-    // A wrong one is said to be wrong, and asked for again.
+    // A wrong token is reported, and the dialog stays open.
     await signIn(page, 'none-of-this-host');
-    await dialog.getByText(/does not take that token/).waitFor();
+    await dialog.getByText(/refused this token/).waitFor();
     await signIn(page, host.token);
     await page.getByRole('tab', { name: 'Query' }).waitFor();
     await expect.poll(() => dialog.count()).toBe(0);
@@ -137,8 +137,8 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await close();
   });
 
-  it('asks with the form, goes on to the next page, and draws a chart', async () => {
-    // Told from those of other tests by their length.
+  it('runs a query from the form, loads the next page, and draws a chart', async () => {
+    // Distinguished from rows of other tests by length.
     const where = [{ column: 'completion_tokens', op: 'lte', value: 4 }];
     for (const what of ['one', 'two', 'three', 'four', 'five', 'six']) await complete(what);
     await expect.poll(() => rowsOf({ surface: 'completions', where })).toHaveLength(6);
@@ -149,55 +149,55 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await page.getByLabel('Column of condition 1').selectOption('completion_tokens');
     await page.getByLabel('Operator of condition 1').selectOption('lte');
     await page.getByLabel('Value of condition 1').fill('4');
-    await page.getByLabel('Rows at once').fill('4');
-    await page.getByRole('button', { name: 'Ask', exact: true }).click();
+    await page.getByLabel('Rows per page').fill('4');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
     const rows = page.getByRole('table', { name: 'Rows of completions' }).locator('tbody tr');
-    await page.getByText('4 here, and there are more').waitFor();
+    await page.getByText('4 shown, more available').waitFor();
     await expect.poll(() => rows.count()).toBe(4);
     await page.getByRole('button', { name: 'Load the next page' }).click();
-    await page.getByText('6 here').waitFor();
+    await page.getByText('6 shown').waitFor();
     await expect.poll(() => rows.count()).toBe(6);
     await expect.poll(() => page.getByRole('button', { name: 'Load the next page' }).count()).toBe(0);
 
     await page.getByRole('tab', { name: 'Chart' }).click();
-    await page.getByLabel('Draw').selectOption('completion_tokens');
+    await page.getByLabel('Y axis').selectOption('completion_tokens');
     const chart = page.getByRole('img', { name: /completion_tokens/ });
     await chart.locator('canvas').waitFor();
     // A figure of groups, from the form as well.
-    await page.getByLabel('figures of groups').check();
+    await page.getByLabel('aggregates by group').check();
     await page.getByRole('button', { name: 'Add a group' }).click();
     await page.getByLabel('Column of group 1').selectOption('outcome');
-    await page.getByRole('button', { name: 'Ask', exact: true }).click();
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('tab', { name: 'Table' }).click();
     await page.getByRole('cell', { name: '6', exact: true }).waitFor();
     expect(butAsking(faults())).toEqual([]);
     await close();
   });
 
-  it('records what is said while a rack is armed, and removes it when it is purged', async () => {
+  it('records content while a rack is armed, and deletes it when the rack is purged', async () => {
     const { page, faults, close } = await host.view('recorder');
     await signIn(page, host.token);
     const rack = page.getByRole('region', { name: 'completions' });
     await rack.getByRole('button', { name: 'Change the policy of the rack completions' }).click();
-    await rack.getByLabel('What is kept').selectOption('full');
+    await rack.getByLabel('Stored content').selectOption('full');
     await rack.getByRole('button', { name: 'Save the policy' }).click();
     await rack.getByRole('button', { name: 'Arm the rack completions' }).click();
-    await rack.getByText('armed: it records').waitFor();
+    await rack.getByText('armed: recording').waitFor();
 
-    // Who holds the bearer cannot grant reading; the command line does.
+    // The bearer token cannot create grants; the command line can.
     await recorderCommand(host.dataDir, 'grant --rack completions --verbs read --expires 1d');
     await page.getByRole('tab', { name: 'Grants' }).click();
-    await page.getByRole('row', { name: /^in force completions read/ }).waitFor();
+    await page.getByRole('row', { name: /^active completions read/ }).waitFor();
 
     const views = page.getByRole('navigation', { name: /views/i });
     await views.getByRole('link', { name: 'Chat' }).click();
     await say(page, question);
-    await page.getByText('The answer is there.').waitFor();
+    await page.getByText('The answer is complete.').waitFor();
 
     await views.getByRole('link', { name: 'Recorder' }).click();
-    await rack.getByRole('link', { name: 'Read what it holds' }).click();
+    await rack.getByRole('link', { name: 'View events' }).click();
     const kept = page.getByRole('table', { name: 'Rows of transcript' });
-    const again = page.getByRole('button', { name: 'Ask again' });
+    const again = page.getByRole('button', { name: 'Run again' });
     await kept.waitFor();
     await kept.getByRole('cell', { name: question, exact: true }).waitFor();
     await kept.getByRole('cell', { name: answer, exact: true }).waitFor();
@@ -205,16 +205,16 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await views.getByRole('link', { name: 'Recorder' }).click();
     await rack.getByRole('button', { name: 'Purge the rack completions' }).click();
     const dialog = page.getByRole('dialog', { name: 'Purge the rack completions' });
-    const remove = dialog.getByRole('button', { name: 'Remove the history' });
+    const remove = dialog.getByRole('button', { name: 'Delete the history' });
     expect(await remove.isDisabled()).toBe(true);
     await dialog.getByLabel('Type completions to confirm').fill('completions');
     await remove.click();
-    await dialog.getByText('Its history is gone from the data directory.').waitFor();
+    await dialog.getByText('The history was deleted from the data directory.').waitFor();
     await dialog.getByRole('button', { name: 'Close' }).click();
     await rack.getByRole('button', { name: 'Disarm the rack completions' }).click();
     await page.goBack();
     await again.click();
-    await page.getByText('No rows fit.').waitFor();
+    await page.getByText('No matching rows.').waitFor();
     expect(await rowsOf({ surface: 'transcript' })).toEqual([]);
     expect(butAsking(faults())).toEqual([]);
     await close();
@@ -228,7 +228,7 @@ describe.skipIf(noBrowser !== undefined)(`a long answer ${noBrowser ?? ''}`, () 
   });
   afterAll(() => host?.end());
 
-  it('keeps what was said when it is stopped, and can be asked again', async () => {
+  it('keeps the text of a stopped answer, and regenerates it', async () => {
     const { page, faults, close } = await host.view('chat');
     await say(page, 'Go on and on.');
     const tokens = tokensOf(page);
@@ -238,9 +238,9 @@ describe.skipIf(noBrowser !== undefined)(`a long answer ${noBrowser ?? ''}`, () 
     const text = (await tokens.textContent()) ?? '';
     expect(text).toMatch(/^x{5,2999}$/);
     await page.getByRole('button', { name: 'Send' }).waitFor();
-    expect(await tokens.textContent(), 'nothing comes any more').toBe(text);
+    expect(await tokens.textContent(), 'no more text arrives').toBe(text);
 
-    await page.getByRole('button', { name: 'Answer again' }).click();
+    await page.getByRole('button', { name: 'Regenerate' }).click();
     await page.getByRole('button', { name: 'Stop' }).waitFor();
     expect(faults()).toEqual([]);
     await close();

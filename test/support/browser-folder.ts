@@ -1,4 +1,4 @@
-/** A model's files as a browser gives them: dropped on a page, or in its private file system. */
+/** The files of a model as a browser provides them: dropped on a page, or in its private file system. */
 import type { FolderHandle } from '../../src/platform/browser-files.ts';
 
 type Contents = Readonly<Record<string, Uint8Array<ArrayBuffer>>>;
@@ -6,13 +6,13 @@ type Contents = Readonly<Record<string, Uint8Array<ArrayBuffer>>>;
 export const browserFile = (contents: Contents, name: string): File =>
   new File([contents[name] ?? new Uint8Array()], name.split('/').at(-1) ?? '');
 
-/** The files of a folder that was dropped, as `folder/name`. */
+/** The files of a dropped folder, as `folder/name`. */
 export const droppedFolder = (contents: Contents): File[] =>
   Object.keys(contents).map((path) =>
     Object.defineProperty(browserFile(contents, path), 'webkitRelativePath', { value: `folder/${path}` }),
   );
 
-/** A folder as the private file system shows it. */
+/** A folder as the private file system represents it. */
 export const folderHandle = (contents: Contents, name = 'models', prefix = ''): FolderHandle => {
   const below = Object.keys(contents).filter((path) => path.startsWith(prefix));
   const missing = (kind: string) => Object.assign(new Error('no'), { name: kind });

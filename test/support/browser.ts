@@ -1,25 +1,25 @@
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { chromiumPath } from '../../scripts/chromium.mjs';
 
-/** Why the tests of the pages are skipped; undefined where they run. */
+/** Why the browser tests are skipped; undefined if they run. */
 export const noBrowser: string | undefined =
   chromiumPath() === undefined ? 'no Chromium here; npm run setup:services installs it' : undefined;
 
-/** Limit of one wait for a page, whose shaders may have to compile meanwhile: it ends only what hangs. */
+/** Limit of one wait for a page, which may have to compile shaders: long enough that only a hang reaches it. */
 const limitMs = 300_000;
 
 export interface PageOptions {
   readonly width?: number;
   readonly height?: number;
   readonly dark?: boolean;
-  /** Of the page: what it may talk to; anything else is told by `faults`. */
+  /** URL of the page. Requests to other origins are reported by `faults`. */
   readonly url: string;
 }
 
-/** A page, and all it did that a page must not do. */
+/** A page, and its faults. */
 export interface WatchedPage {
   readonly page: Page;
-  /** Errors of the console, exceptions nobody caught, requests to other origins. Emptied by taking them. */
+  /** Console errors, uncaught exceptions and requests to other origins since the last call. */
   readonly faults: () => string[];
   readonly close: () => Promise<void>;
 }
@@ -32,7 +32,7 @@ export class TestBrowser {
     this.#browser = browser;
   }
 
-  /** @param webgpu false: a browser that has none */
+  /** @param webgpu false: a browser without WebGPU */
   static async open({ webgpu = true } = {}): Promise<TestBrowser> {
     const executablePath = chromiumPath();
     if (executablePath === undefined) throw new Error(noBrowser);
@@ -41,12 +41,12 @@ export class TestBrowser {
       timeout: limitMs,
       args: [
         '--no-sandbox',
-        // Containers have little of it.
+        // Containers have little shared memory.
         '--disable-dev-shm-usage',
         ...(webgpu
           ? ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader']
           : ['--disable-features=WebGPU', '--disable-gpu']),
-        // It must ask nobody but the page's own host.
+        // No requests except to the host of the page.
         '--no-first-run',
         '--disable-quic',
         '--disable-background-networking',
@@ -63,7 +63,7 @@ export class TestBrowser {
       colorScheme: dark ? 'dark' : 'light',
       reducedMotion: 'reduce',
     });
-    // A locator that finds nothing is to be named, before the test itself runs out of time.
+    // A locator that matches nothing fails with its name before the test times out.
     context.setDefaultTimeout(limitMs);
     const page = await context.newPage();
     const { origin } = new URL(url);

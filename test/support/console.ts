@@ -10,11 +10,11 @@ type View = Omit<PageOptions, 'url'>;
 interface Options {
   readonly args?: readonly string[];
   readonly dataDir?: string;
-  /** Instead of the embedded model, an engine that says what it is told: goes to test/support/scripted-host.ts. */
+  /** Uses a scripted engine instead of the embedded model; passed to test/support/scripted-host.ts. */
   readonly script?: Readonly<Record<string, unknown>>;
 }
 
-/** A host process with its model, and a browser for its console. */
+/** Starts a host process with a model, and a browser for its console. */
 export async function openConsole({ args = [], dataDir = freshDataDir(), script }: Options = {}) {
   buildHost();
   const all = ['--gpu', '--port', '0', '--data-dir', dataDir, ...args];
@@ -30,7 +30,7 @@ export async function openConsole({ args = [], dataDir = freshDataDir(), script 
     /** @param path below `/console/` */
     view: (path: string, options: View = {}): Promise<WatchedPage> =>
       browser.page({ ...options, url: `${url}/console/${path}` }),
-    /** Of the API, what a flow begins with. */
+    /** Calls the API to prepare the state that a test needs. */
     async send<Answer = unknown>(method: string, path: string, body?: unknown): Promise<Answer> {
       const response = await fetch(url + path, {
         method,
@@ -50,21 +50,23 @@ export async function openConsole({ args = [], dataDir = freshDataDir(), script 
 
 export type Console = Awaited<ReturnType<typeof openConsole>>;
 
-/** Tells the token where the page asks for it. */
+/** Enters the bearer token in the sign-in dialog. */
 export async function signIn(page: Page, token: string): Promise<void> {
   const dialog = page.getByRole('dialog', { name: /bearer token/ });
   await dialog.getByLabel('Bearer token').fill(token);
-  await dialog.getByRole('button', { name: 'Use it' }).click();
+  await dialog.getByRole('button', { name: 'Continue' }).click();
 }
 
-/** Puts a text in the place of all that an editor holds. */
+/** Replaces the whole content of an editor. */
 export async function rewrite(editor: Locator, text: string): Promise<void> {
   await editor.click();
   await editor.press('ControlOrMeta+a');
   await editor.page().keyboard.insertText(text);
 }
 
-/** Types over a line of an editor that holds so many; by keys, because lines out of sight are not in the page. */
+/**
+ * Overwrites a line of an editor with `of` lines. It uses the keyboard, because CodeMirror renders only visible lines.
+ */
 export async function rewriteLine(editor: Locator, line: number, of: number, text: string): Promise<void> {
   await editor.click();
   const isNearEnd = line > of / 2;
@@ -73,9 +75,9 @@ export async function rewriteLine(editor: Locator, line: number, of: number, tex
   for (let step = 0; step < steps; step++) await editor.press(isNearEnd ? 'ArrowUp' : 'ArrowDown');
   await editor.press('End');
   await editor.press('Shift+Home');
-  // Once more: the first goes to where the line's text begins.
+  // Twice: the first press selects only to the start of the line's text.
   await editor.press('Shift+Home');
-  // The browser selects what the editor tells it to, on a slow machine a little later; text goes where the browser has it.
+  // On a slow machine the browser's selection follows the editor's with a delay, and text is inserted at the browser's.
   const page = editor.page();
   const active = page.locator('.cm-line.cm-activeLine');
   const selected = () => page.evaluate('String(getSelection())');

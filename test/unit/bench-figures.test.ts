@@ -65,8 +65,8 @@ const overhead = {
   cpuMsPerRequest: 2,
 };
 
-describe('figures with a goal', () => {
-  it('are held against what a software adapter is to reach', () => {
+describe('results with a target', () => {
+  it('are compared with the targets of a software adapter', () => {
     const figures = figuresOf({
       adapter: adapter(true),
       models: [measured],
@@ -113,7 +113,7 @@ describe('figures with a goal', () => {
     ]);
   });
 
-  it('and against more on a GPU, where tokens a second and bandwidth count', () => {
+  it('have further targets on a GPU: tokens per second and bandwidth', () => {
     const figures = figuresOf({ adapter: adapter(false), models: [measured], overhead });
     expect(figures.map(({ figure, ratio, goal, met }) => [figure, ratio, goal, met])).toEqual([
       ['m 8 streams t/s', 1.5, 5, false],
@@ -124,20 +124,20 @@ describe('figures with a goal', () => {
     ]);
   });
 
-  it('are left out where one side was not measured', () => {
+  it('are omitted when one side was not measured', () => {
     const half = model({ parameters: 1e8, streams: [{ streams: 8, tokensPerSecond: 1 }] });
     expect(figuresOf({ adapter: adapter(true), models: [half] })).toEqual([]);
     expect(figuresOf({ adapter: adapter(false), models: [half] })).toEqual([]);
   });
 });
 
-describe('prompts of a bench', () => {
-  it('differ within their first page from every earlier one, so that nothing is cached', () => {
+describe('prompts of a benchmark', () => {
+  it('differ from every earlier prompt within their first page, so that nothing is cached', () => {
     const beginnings = Array.from({ length: 500 }, () => freshPrompt(512).slice(0, 32).join());
     expect(new Set(beginnings).size).toBe(500);
   });
 
-  it('are the same for the same salt, of ordinary tokens', () => {
+  it('consist of ordinary tokens, and are the same for the same salt', () => {
     expect(promptOf(64, 3)).toEqual(promptOf(64, 3));
     expect(promptOf(2000).every((id) => id >= 32 && id < 232)).toBe(true);
   });
@@ -145,7 +145,7 @@ describe('prompts of a bench', () => {
 
 describe('the rate of several answers', () => {
   it('counts from the first token of the first to the last token of the last', () => {
-    // 10 and 20 tokens after the first ones, within 3 s.
+    // 10 and 20 tokens after the first token of each, within 3 s.
     expect(
       rateOf([
         { from: 1000, to: 2000, tokens: 11 },

@@ -16,28 +16,28 @@ describe('a stage', () => {
     return { ...result, lines };
   };
 
-  it('gives its lines as they come, the last one also without an end', async () => {
+  it('yields its lines as they arrive, including a last line without a newline', async () => {
     const { outcome, lines } = await run('process.stdout.write("a\\nb\\nc")');
     expect({ outcome, lines }).toEqual({ outcome: 'ok', lines: ['a', 'b', 'c'] });
   });
 
-  it('that fails says how, with what it said last', async () => {
+  it('reports how it failed, with its last output', async () => {
     const { outcome, note } = await run('console.error("no device"); process.exit(3)');
     expect(outcome).toBe('failed');
     expect(note).toMatch(/ended with 3\nno device/);
   });
 
-  it('that hangs is ended with its children, and what it said is kept', async () => {
+  it('is killed with its children when it hangs, and its output is kept', async () => {
     const hang = 'setInterval(() => {}, 1000)';
     const script = `console.log("begun");
       require('child_process').spawn(process.execPath, ['-e', '${hang}'], { stdio: 'inherit' }); ${hang}`;
-    // Its child holds the pipe open: the stage is over only when that ended too.
+    // Its child keeps the pipe open: the stage ends only when the child has ended too.
     const { outcome, lines, note } = await run(script, 10_000);
     expect({ outcome, lines }).toEqual({ outcome: 'timeout', lines: ['begun'] });
     expect(note).not.toContain('did not die');
   });
 
-  it('whose program is not there has failed', async () => {
+  it('fails when its program does not exist', async () => {
     const result = await runStage('s', ['/nonexistent/program'], {
       limitMs: 600_000,
       onLine: () => undefined,
@@ -92,16 +92,16 @@ describe('a test file without vitest', () => {
     ]);
   });
 
-  it('begins no test when its time is over, and says so', async () => {
+  it('starts no test after its time limit, and reports that', async () => {
     const source = `import { it } from 'vitest'; it('a', () => {}); it('b', () => {});`;
     expect(await runFile(source, '0')).toMatchObject({ passed: 0, skipped: { 'no time left': 2 }, code: 0 });
   });
 
-  it('has failed when it has no tests', async () => {
+  it('fails when it has no tests', async () => {
     expect(await runFile('export {};')).toMatchObject({ passed: 0, code: 1 });
   });
 
-  it('names the test that was running when it was ended', () => {
+  it('reports the test that was running when it was killed', () => {
     const tally = new FileTally('f');
     for (const line of [
       '{"start":"a"}',

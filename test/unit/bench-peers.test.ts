@@ -10,7 +10,7 @@ import { type Peer, type PeerId, peers } from '../../bench/peers/peers.ts';
 import { type ModelShape, realShapes } from '../support/random-model.ts';
 import { describeShared } from '../support/shared.ts';
 
-/** A protobuf message as its fields, in order: numbers, and bytes for all else. */
+/** The fields of a protobuf message, in order: numbers, and bytes for all others. */
 function fieldsOf(message: Uint8Array): [field: number, value: number | Uint8Array][] {
   const fields: [number, number | Uint8Array][] = [];
   let at = 0;
@@ -66,7 +66,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 describe('ONNX', () => {
-  it('writes each part of a graph under its field', () => {
+  it('writes each part of a graph to its field', () => {
     const graph = only(
       messages(
         onnxModel({
@@ -111,7 +111,7 @@ describe('ONNX', () => {
     expect([numbers(one, 1), strings(tokens, 2)]).toEqual([[1], ['tokens']]);
   });
 
-  it('lays out a decoder with a product for q, k and v, a cache a layer, and tied logits', async () => {
+  it('creates a decoder with one matmul for q, k and v, a cache per layer, and tied logits', async () => {
     const path = join(folder, 'small.onnx');
     await writeOnnxModel(path, small);
     const graph = only(messages(await readFile(path), 7));
@@ -126,7 +126,7 @@ describe('ONNX', () => {
       'present.1.key',
       'present.1.value',
     ]);
-    // Every node reads what is there: an input, a weight, or what an earlier node wrote.
+    // Every node reads an input, a weight, or an output of an earlier node.
     const known = new Set([
       '',
       ...names(11),
@@ -141,7 +141,7 @@ describe('ONNX', () => {
 });
 
 describe('MLC', () => {
-  it('writes shards whose records lie one behind the other, and lists them', async () => {
+  it('writes shards with contiguous records, and lists them', async () => {
     const path = join(folder, 'mlc');
     await writeMlcModel(path, { ...small, architecture: 'qwen2' }, 'q4f32_1');
     const cache = JSON.parse(await readFile(join(path, 'tensor-cache.json'), 'utf8')) as {
@@ -197,7 +197,7 @@ describe('peers', () => {
       .measurements({ name, path: '', randomWeights: true })
       .map(({ promptTokens, decodeGoal, prefillGoal }) => [promptTokens, decodeGoal, prefillGoal]);
 
-  it('have the goals that were set', () => {
+  it('have the specified targets', () => {
     expect(goals('llama.cpp', 'smollm2-135m-q4_0')).toEqual([
       [128, { software: 4, gpu: 1.3 }, { software: 3, gpu: 1 }],
       [512, undefined, { software: 3, gpu: 1 }],
@@ -214,7 +214,7 @@ describe('peers', () => {
     ]);
   });
 
-  it('are refused by name when something is missing, with what to do', () => {
+  it('are refused by name when something is missing, with a remedy', () => {
     const options = { quick: true, adapter: undefined, say: () => {} };
     expect(() => readyPeers({ ...options, peers: ['web-llm'] })).toThrow(/--web-llm-lib PATH/);
     expect(() => readyPeers({ ...options, peers: ['web-llm'], webLlmLib: '/none.wasm' })).toThrow(

@@ -19,7 +19,7 @@ const chart: Chart = {
   ],
 };
 
-/** The centres of the marks. */
+/** The centers of the marks. */
 const marks = (svg: string) =>
   [...svg.matchAll(/<circle cx="([\d.]+)" cy="([\d.]+)"/g)].map(([, x, y]) => ({
     x: Number(x),
@@ -29,7 +29,7 @@ const marks = (svg: string) =>
 describe('a chart', () => {
   const svg = chartSvg(chart);
 
-  it('says what it shows, with units, and escapes it', () => {
+  it('has escaped titles and labels, with units', () => {
     for (const text of [
       'Rate &lt;by&gt; size &amp; shape',
       'an adapter - 2026-01-01',
@@ -42,12 +42,12 @@ describe('a chart', () => {
     expect(svg.length).toBeLessThan(20_000);
   });
 
-  it('puts equal factors at equal distances on a logarithmic axis, and 0 at the foot of a linear one', () => {
+  it('places equal factors at equal distances on a logarithmic axis, and 0 at the start of a linear one', () => {
     const all = marks(svg);
     const [left = 0, middle = 0, right = 0] = all.map(({ x }) => x);
     const [high = 0, mid = 0, low = 0] = all.map(({ y }) => y);
     expect(middle - left).toBeCloseTo(right - middle, 0);
-    // Heights above the axis are as the values.
+    // Heights above the axis are proportional to the values.
     const foot = 344;
     expect((foot - high) / (foot - low)).toBeCloseTo(95 / 5, 0);
     expect((foot - high) / (foot - mid)).toBeCloseTo(95 / 60, 1);
@@ -58,7 +58,7 @@ describe('a chart', () => {
     expect(svg.match(/h20"/g)).toHaveLength(1);
   });
 
-  it('of nothing is refused', () => {
+  it('is refused without series', () => {
     expect(() => chartSvg({ ...chart, series: [] })).toThrow('nothing to draw');
   });
 });

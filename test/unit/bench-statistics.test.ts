@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { medianInterval } from '../../bench/statistics.ts';
 import { seededRandom } from '../../src/lab/bench/random.ts';
 
-describe('the interval of a median', () => {
-  it('lies between the values that tables of the binomial distribution name', () => {
+describe('the confidence interval of a median', () => {
+  it('has the ranks given by tables of the binomial distribution', () => {
     const upTo = (count: number) => Array.from({ length: count }, (_, n) => count - n);
     expect(medianInterval(upTo(10))).toEqual([2, 9]);
     expect(medianInterval(upTo(20))).toEqual([6, 15]);
@@ -11,7 +11,7 @@ describe('the interval of a median', () => {
     expect(medianInterval([3, 1, 2])).toEqual([1, 3]);
   });
 
-  it('has the true one in it 95 times of 100, however crooked the values are', () => {
+  it('contains the true median 95 times of 100, however skewed the values are', () => {
     const random = seededRandom(1);
     let covered = 0;
     for (let bench = 0; bench < 2000; bench++) {

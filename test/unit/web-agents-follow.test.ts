@@ -10,7 +10,7 @@ interface Line {
 
 const lineOf = (seq: number): string => `${JSON.stringify({ seq })}\n`;
 
-/** A body that ends after its chunks, or breaks. */
+/** A body that ends after its chunks, or fails. */
 function bodyOf(chunks: readonly string[], breaks: boolean): Response {
   const left = [...chunks];
   return new Response(
@@ -25,7 +25,7 @@ function bodyOf(chunks: readonly string[], breaks: boolean): Response {
   );
 }
 
-/** Follows bodies, one a connection; what is beyond the last is a stream that is over. */
+/** Follows one body per connection. Connections after the last body get a finished stream. */
 async function followed(bodies: readonly (() => Response)[], isOpen = true) {
   const told: number[] = [];
   const asked: number[] = [];
@@ -51,7 +51,7 @@ async function followed(bodies: readonly (() => Response)[], isOpen = true) {
 }
 
 describe('following a stream of the agent plane', () => {
-  it('goes on after the last line it has, when the connection breaks', async () => {
+  it('resumes after the last received line when the connection fails', async () => {
     const { told, asked, breaks } = await followed([
       () => bodyOf([lineOf(0), lineOf(1)], true),
       () => bodyOf([lineOf(2)], false),
@@ -61,17 +61,17 @@ describe('following a stream of the agent plane', () => {
     expect(breaks).toEqual(['The host does not answer. Is it still running?', undefined]);
   });
 
-  it('waits longer with each break, and not for ever', async () => {
+  it('waits longer after each failure, up to a limit', async () => {
     const { pauses } = await followed(Array.from({ length: 8 }, () => () => bodyOf([], true)));
     expect(pauses.slice(0, 8)).toEqual([500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000]);
   });
 
-  it('ends with the body of a stream that is over', async () => {
+  it('ends when a finished stream ends', async () => {
     const { told, asked } = await followed([() => bodyOf([lineOf(0)], false)], false);
     expect([told, asked]).toEqual([[0], [-1]]);
   });
 
-  it('takes the failure that the host tells in its last line for a break', async () => {
+  it('treats an error in the last line as a failed connection', async () => {
     const failure = '{"error":{"code":"internal","message":"The disk is full."}}\n';
     const { told, breaks } = await followed([
       () => bodyOf([lineOf(0), failure], false),
@@ -83,13 +83,13 @@ describe('following a stream of the agent plane', () => {
     ]);
   });
 
-  it('takes a step that failed for no break', async () => {
+  it('does not treat a failed step as a failed connection', async () => {
     const step = '{"seq":0,"type":"step_end","error":"budget"}\n';
     const { told, breaks } = await followed([() => bodyOf([step], false)]);
     expect([told, breaks]).toEqual([[0], []]);
   });
 
-  it('asks no more where the host refuses', async () => {
+  it('stops when the host refuses the request', async () => {
     const refused = followed([
       () => {
         throw new Fault('There is no such task.', { status: 404 });
@@ -98,7 +98,7 @@ describe('following a stream of the agent plane', () => {
     await expect(refused).rejects.toThrow('There is no such task.');
   });
 
-  it('tells each line once and in order, wherever connections break and whatever is told twice', async () => {
+  it('yields each line once and in order, wherever connections fail and whatever is sent twice', async () => {
     const connection = fc.record({
       most: fc.integer({ min: 0, max: 6 }),
       breaks: fc.boolean(),
@@ -112,7 +112,7 @@ describe('following a stream of the agent plane', () => {
         await follow<Line>({
           read: async (after) => {
             const { most, breaks, cut } = left.shift() ?? { most: count, breaks: false, cut: 0 };
-            // One that it has may come again.
+            // A line may be sent again.
             const from = Math.max(0, after);
             const text = Array.from({ length: Math.min(most, count - from) }, (_, at) =>
               lineOf(from + at),

@@ -15,8 +15,8 @@ const field = (about: Partial<Declared>): Declared => ({
   ...about,
 });
 
-describe('a form of declared values', () => {
-  it('reads what it shows of a value as that value', () => {
+describe('a form of declared fields', () => {
+  it('reads the text of a value back as the same value', () => {
     const kinds = [
       ['string', fc.string()],
       ['number', fc.double({ noNaN: true, noDefaultInfinity: true }).map((one) => one + 0)],
@@ -39,19 +39,21 @@ describe('a form of declared values', () => {
     );
   });
 
-  it('leaves out what is left empty, and asks for what is required', () => {
+  it('omits empty fields, and reports missing required ones', () => {
     expect(typedOf(field({}), '')).toEqual({ absent: true });
     expect(typedOf(field({ type: 'integer' }), ' ')).toEqual({ absent: true });
     expect(typedOf(field({ required: true }), '')).toEqual({ fault: 'is required' });
-    // A default that was taken away is an empty text.
+    // A cleared default is an empty string.
     expect(typedOf(field({ default: 'long' }), '')).toEqual({ value: '' });
   });
 
-  it('says what does not fit', () => {
+  it('reports values of the wrong type', () => {
     expect(typedOf(field({ type: 'integer' }), '1.5')).toEqual({ fault: 'expected a whole number' });
     expect(typedOf(field({ type: 'number' }), 'many')).toEqual({ fault: 'expected a number' });
-    expect(typedOf(field({ type: 'array' }), '{}')).toEqual({ fault: 'expected a list, as [1, 2]' });
-    expect(typedOf(field({ type: 'object' }), '[]')).toEqual({ fault: 'expected an object, as {"name": 1}' });
+    expect(typedOf(field({ type: 'array' }), '{}')).toEqual({ fault: 'expected an array such as [1, 2]' });
+    expect(typedOf(field({ type: 'object' }), '[]')).toEqual({
+      fault: 'expected an object such as {"name": 1}',
+    });
     expect(typedOf(field({ type: 'any' }), 'x')).toHaveProperty('fault');
   });
 
@@ -71,8 +73,8 @@ describe('a form of declared values', () => {
   });
 });
 
-describe('what a workflow asks for', () => {
-  it('is found in every workflow that comes with the host', async () => {
+describe('declared inputs of a workflow', () => {
+  it('are found in every built-in workflow', async () => {
     const folder = new URL('../../workflows/', import.meta.url);
     const found = await Promise.all(
       (await readdir(folder)).map(async (file) => declaredIn(await readFile(new URL(file, folder), 'utf8'))),
@@ -81,7 +83,7 @@ describe('what a workflow asks for', () => {
     expect(found.map((one) => one?.entry)).toContain('armed');
   });
 
-  it('has a text of the request only where a step reads it', () => {
+  it('include the request text only if a step reads it', () => {
     const step = (text: string) =>
       `[inputs.input]\ntype = "string"\n[workspace]\ninput = "input"\n[[steps]]\nid = "a"\n${text}`;
     const reads = (text: string) => declaredIn(step(text))?.usesInput;
@@ -92,7 +94,7 @@ describe('what a workflow asks for', () => {
     expect(declaredIn('[')).toBeUndefined();
   });
 
-  it('has findings at their place, over the whole of a text in quotes', () => {
+  it('have lint findings at their positions, covering a whole quoted string', () => {
     const finding = {
       code: 'unknown_agent',
       path: 'steps[0].agent',
@@ -111,7 +113,7 @@ describe('what a workflow asks for', () => {
 describe('the form of a task', () => {
   const prompt = 'Look.';
 
-  it('sends what was written and nothing else', () => {
+  it('sends only the fields that were filled in', () => {
     expect(requestOf({ ...emptyDraft, prompt }, 'default', ['a'], new Set())).toEqual({
       body: { prompt, agent: 'default' },
     });
@@ -139,7 +141,7 @@ describe('the form of a task', () => {
     });
   });
 
-  it('says all that is wrong at once', () => {
+  it('reports all faults at once', () => {
     const draft = {
       ...emptyDraft,
       max_tokens: 'many',
@@ -169,11 +171,11 @@ describe('the form of an agent', () => {
     colour: 'blue',
   };
 
-  it('gives back what it was given, with members that it does not know', () => {
+  it('preserves a spec, including members that the form does not have', () => {
     expect(specOf(draftOf(spec), spec)).toEqual(spec);
   });
 
-  it('takes away what was emptied, and leaves to the host what is no number', () => {
+  it('removes cleared members, and sends text that is not a number unchanged', () => {
     const draft = { ...draftOf(spec), temperature: '', max_turns: 'many', tool_choice: '', read: '\n/c\n' };
     const { sampling, limits, tool_choice: choice, grants: may } = specOf(draft, spec);
     expect([sampling, limits, choice, may.read]).toEqual([
@@ -185,7 +187,7 @@ describe('the form of an agent', () => {
   });
 });
 
-it('a grant names tools with stars, and means everything else as it is written', () => {
+it('a grant matches * as a wildcard and all other characters literally', () => {
   expect(['fs_*', '*', 'fs_read', '*_read'].every((glob) => grants(glob, 'fs_read'))).toBe(true);
   expect(['fs.read', 'fs', 'read', 'fs_rea?'].some((glob) => grants(glob, 'fs_read'))).toBe(false);
 });

@@ -10,7 +10,7 @@ const numbered = <Event extends TurnEvent | RunEvent>(events: readonly Bare<Even
 const call = { type: 'tool_call', call_id: 'c1', tool: 'fs_write', arguments: { path: 'a.md' } } as const;
 
 describe('the log of a task', () => {
-  it('makes pieces of text whole, and shows the last ones once, as the answer', () => {
+  it('joins text deltas, and shows the last text once, as the answer', () => {
     const { blocks, spent } = logOf(
       numbered<TurnEvent>([
         { type: 'start', task_id: 't1', agent: 'default' },
@@ -28,7 +28,7 @@ describe('the log of a task', () => {
     expect(spent).toEqual({ turns: 1, prompt: 30, completion: 4 });
   });
 
-  it('keeps a text that is not the answer', () => {
+  it('keeps text that is not the answer', () => {
     const { blocks } = logOf(
       numbered<TurnEvent>([
         { type: 'delta', text: 'Half an ans' },
@@ -38,7 +38,7 @@ describe('the log of a task', () => {
     expect(blocks.map(({ kind }) => kind)).toEqual(['text', 'end']);
   });
 
-  it('puts to a call what it staged and what came of it', () => {
+  it('adds staged changes and results to their call', () => {
     const { blocks } = logOf(
       numbered<TurnEvent>([
         call,
@@ -46,7 +46,7 @@ describe('the log of a task', () => {
         { type: 'tool_result', call_id: 'c1', ok: true, output: 'waits', truncated: false },
         { ...call, call_id: 'c2' },
         { type: 'tool_result', call_id: 'c2', ok: false, output: 'no', truncated: false },
-        // A step may stage what no call is there for.
+        // A step may stage a change without a call.
         { type: 'staged', pending_id: 'p2', tool: 'fs_write', summary: 'Create b.md.' },
       ]),
     );
@@ -58,7 +58,7 @@ describe('the log of a task', () => {
     expect(blocks[1]).not.toHaveProperty('staged');
   });
 
-  it('says the arguments of a call in a line', () => {
+  it('summarizes the arguments of a call in one line', () => {
     expect(inShort({ path: 'a\nb', content: 'x'.repeat(100), lines: 3 })).toBe(
       `path: a b, content: ${'x'.repeat(57)}..., lines: 3`,
     );
@@ -74,7 +74,7 @@ describe('the log of a run', () => {
     event: { type: 'delta', seq: 0, ts: '', text },
   });
 
-  it('keeps each attempt of a step by itself', () => {
+  it('keeps the attempts of a step separate', () => {
     const parts = runLogOf(
       numbered<RunEvent>([
         start,
@@ -95,7 +95,7 @@ describe('the log of a run', () => {
     ]);
   });
 
-  it('knows an attempt that the end of the host cut off', () => {
+  it('recognizes an attempt interrupted by the exit of the host', () => {
     const parts = runLogOf(
       numbered<RunEvent>([
         start,
@@ -111,7 +111,7 @@ describe('the log of a run', () => {
     expect(parts[2]).not.toHaveProperty('isCut');
   });
 
-  it('shows steps without a start: skipped ones, and those that only waited', () => {
+  it('shows steps without a start: skipped steps, and steps that only waited', () => {
     const parts = runLogOf(
       numbered<RunEvent>([
         start,

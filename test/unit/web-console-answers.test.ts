@@ -1,4 +1,4 @@
-/** What the console makes of answers that are not what the host writes. */
+/** How the console handles responses that the host did not write. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { held as Held } from '../../web/console/api/client.ts';
 import { Fault } from '../../web/console/api/fault.ts';
@@ -10,8 +10,8 @@ const all = async (values: AsyncIterable<unknown>): Promise<unknown[]> => {
   return found;
 };
 
-describe('lines of an answer', () => {
-  it('come one by one, whatever the parts they come in', async () => {
+describe('lines of a response', () => {
+  it('are yielded one by one, however the body is split', async () => {
     const text = '{"a":1}\n\n{"b":"ä"}\n';
     const bytes = [...new TextEncoder().encode(text)].map((byte) => Uint8Array.of(byte));
     const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
@@ -24,22 +24,22 @@ describe('lines of an answer', () => {
   });
 
   it.each(['{"a":1}\n{"b":', '{"a":1}\nnull\n', '{"a":1}\n<html>\n'])(
-    'say where they were cut: %s',
+    'are rejected when truncated or not an object: %s',
     async (text) => {
       const found: unknown[] = [];
       const reading = (async () => {
         for await (const line of jsonLines(new Response(text))) found.push(line);
       })();
-      await expect(reading).rejects.toThrow(/no whole answer of this host/);
+      await expect(reading).rejects.toThrow(/not a valid answer of this host/);
       await expect(reading).rejects.toBeInstanceOf(Fault);
       expect(found).toEqual([{ a: 1 }]);
       const streamed = new Response(`data: ${text.replaceAll('\n', '\ndata: ')}`);
-      await expect(all(events(streamed))).rejects.toThrow(/no whole answer of this host/);
+      await expect(all(events(streamed))).rejects.toThrow(/not a valid answer of this host/);
     },
   );
 });
 
-describe('an answer that is none of the host', () => {
+describe('a response that is not from the host', () => {
   let held: typeof Held;
   beforeAll(async () => {
     Object.assign(globalThis, { location: { origin: 'http://host' } });
@@ -47,10 +47,10 @@ describe('an answer that is none of the host', () => {
   });
   afterAll(() => void Reflect.deleteProperty(globalThis, 'location'));
 
-  it('is told as such', async () => {
+  it('is reported', async () => {
     const response = new Response('');
-    await expect(held(Promise.resolve({ data: null, response }))).rejects.toThrow(/no whole answer/);
-    await expect(held(Promise.reject(new SyntaxError('<html')))).rejects.toThrow(/no whole answer.*<html/);
+    await expect(held(Promise.resolve({ data: null, response }))).rejects.toThrow(/not a valid answer/);
+    await expect(held(Promise.reject(new SyntaxError('<html')))).rejects.toThrow(/not a valid answer.*<html/);
     expect(await held(Promise.resolve({ data: { a: 1 }, response }))).toEqual({ a: 1 });
   });
 });

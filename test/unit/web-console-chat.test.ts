@@ -21,7 +21,7 @@ const answer = (change: Partial<Answer>): Answer => ({
 });
 
 describe('sampling in the URL', () => {
-  it('sends numbers, leaves out what is empty, and asks for probabilities', () => {
+  it('sends numbers, omits empty members, and requests probabilities', () => {
     const sampling = samplingOf(new URLSearchParams('temperature=0.5&seed=7&stop=END%0A%5Cn%5Cn'));
     expect(samplingBody(sampling)).toEqual({
       temperature: 0.5,
@@ -32,15 +32,15 @@ describe('sampling in the URL', () => {
     });
   });
 
-  it('sends what is no number as it is, for the host to refuse', () => {
+  it('sends text that is not a number unchanged, so that the host reports it', () => {
     expect(samplingBody(samplingOf(new URLSearchParams('top_p=much')))).toMatchObject({ top_p: 'much' });
   });
 
-  it('asks for no probabilities where they are off', () => {
+  it('does not request probabilities when they are disabled', () => {
     expect(samplingBody(samplingOf(new URLSearchParams('alternatives=off')))).toEqual({});
   });
 
-  it('writes only what is not usual, and keeps the other members of the URL', () => {
+  it('writes only values that are not the default, and keeps other parameters of the URL', () => {
     const search = new URLSearchParams('other=1');
     const set = withSampling(search, 'top_k', '40');
     expect(set.toString()).toBe('other=1&top_k=40');
@@ -48,7 +48,7 @@ describe('sampling in the URL', () => {
     expect(withSampling(search, 'alternatives', '5').toString()).toBe('other=1');
   });
 
-  it('reads escapes in stop texts and nothing else', () => {
+  it('unescapes stop strings, and changes nothing else in them', () => {
     expect(stopTexts(String.raw`a\tb` + '\n' + String.raw`c:\\dir` + '\n\n' + String.raw`\d`)).toEqual([
       'a\tb',
       String.raw`c:\dir`,
@@ -57,8 +57,8 @@ describe('sampling in the URL', () => {
   });
 });
 
-describe('what the model is to see', () => {
-  it('is the system prompt and what was said, without answers that failed before their first word', () => {
+describe('messages sent to the model', () => {
+  it('are the system prompt and the conversation, without answers that failed before their first token', () => {
     const turns = [
       { id: 1, role: 'user', text: 'a' } as const,
       answer({ id: 2, text: 'b', state: 'stopped' }),
@@ -76,13 +76,13 @@ describe('what the model is to see', () => {
 });
 
 describe('the speed of an answer', () => {
-  it('counts what came after the first part', () => {
+  it('counts the tokens after the first chunk', () => {
     expect(decodeSpeed(answer({ timing: { pieces: [50, 60, 70, 80, 90] } }))).toBe(100);
-    // The first two came at once: three tokens in 40 ms.
+    // The first two arrived together: three tokens in 40 ms.
     expect(decodeSpeed(answer({ timing: { pieces: [50, 50.2, 60, 70, 90] } }))).toBe(75);
   });
 
-  it('is not told where the answer came in too few parts', () => {
+  it('is unknown when the answer arrived in too few chunks', () => {
     expect(decodeSpeed(answer({ timing: { pieces: [200, 200.1, 200.2, 200.3, 200.4] } }))).toBeUndefined();
     expect(decodeSpeed(answer({ timing: { pieces: [] } }))).toBeUndefined();
     expect(wholeSpeed(answer({ timing: { pieces: [200, 200.1, 250] } }))).toBe(12);
@@ -90,7 +90,7 @@ describe('the speed of an answer', () => {
 });
 
 describe('probabilities', () => {
-  it('are told with the digits that matter', () => {
+  it('are formatted with their significant digits', () => {
     expect([0.99999, 0.996, 0.005, 0.00000123].map(formatShare)).toEqual([
       'over 99.9 %',
       '99.6 %',

@@ -25,7 +25,7 @@ const columns = [
 const again = (query: unknown) => queryOf(draftOf(query), columns);
 
 describe('a query in the form', () => {
-  it('comes out as it went in', () => {
+  it('survives the conversion to a draft and back', () => {
     const rows: Query = {
       surface: 'completions',
       select: ['wire', 'status'],
@@ -52,7 +52,7 @@ describe('a query in the form', () => {
     expect(again(groups)).toEqual(groups);
   });
 
-  it('keeps texts of in whatever they hold', () => {
+  it('preserves the values of `in`, whatever they contain', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ minLength: 1 }), { minLength: 1, maxLength: 5 }), (texts) => {
         const query: Query = { surface: 's', where: [{ column: 'wire', op: 'in', value: texts }] };
@@ -61,11 +61,11 @@ describe('a query in the form', () => {
     );
   });
 
-  it('survives whatever was typed as JSON', () => {
+  it('accepts any JSON value', () => {
     fc.assert(fc.property(fc.jsonValue(), (value) => void again(value)));
   });
 
-  it('sends a text where a number was wanted, for the host to say what it expects', () => {
+  it('sends text unchanged where a number is expected, so that the host reports it', () => {
     const draft = draftOf({ surface: 's', where: [{ column: 'status', op: 'eq', value: 'many' }] });
     expect(queryOf({ ...draft, limit: 'all' }, columns)).toEqual({
       surface: 's',
@@ -75,7 +75,7 @@ describe('a query in the form', () => {
   });
 });
 
-describe('asking for less', () => {
+describe('narrowing a query', () => {
   const query: Query = {
     surface: 'completions',
     where: [
@@ -87,19 +87,19 @@ describe('asking for less', () => {
     order_by: [{ column: 'p95_total_ms', direction: 'desc' }],
   };
 
-  it('gives queries that the host takes', () => {
+  it('returns queries that the host accepts', () => {
     const ways = narrowings(query, surfaces.find(({ name }) => name === 'completions')?.time ?? '');
     expect(ways.map(({ what }) => what)).toEqual([
       'only the last 7 days',
       'only the last 24 hours',
       'only the last hour',
       'without percentiles and distinct counts',
-      'fewer rows at once',
+      'fewer rows per page',
     ]);
     for (const way of ways) expect(() => checked(way.query)).not.toThrow();
   });
 
-  it('keeps the other conditions, and offers no time longer than the one asked', () => {
+  it('keeps the other conditions, and offers no longer time range', () => {
     const [first] = narrowings(query, 'started_at');
     expect(first?.query.where).toEqual([
       { column: 'wire', op: 'eq', value: 'chat' },
@@ -116,7 +116,7 @@ describe('rows as a chart', () => {
   const ms: ResultColumn = { name: 'p95', type: 'number', unit: 'ms', provenance: 'measured' };
   const day = (n: number) => `2026-01-0${n}T00:00:00.000Z`;
 
-  it('has a line for each group, with holes where a group has no row', () => {
+  it('has a line per group, with gaps where a group has no row', () => {
     const drawn = chartOf(
       { group_by: [{ column: 'at', bucket: 'day' }, 'wire'] },
       [time, wire, ms],
@@ -137,7 +137,7 @@ describe('rows as a chart', () => {
     expect(drawn).toMatchObject({ xKind: 'time', yLabel: 'p95 (ms)', omitted: 0 });
   });
 
-  it('names rows without a time by what they were grouped by', () => {
+  it('names rows without a time by their groups', () => {
     expect(usualChoice([wire, ms])).toEqual({ x: '', y: 'p95', draw: 'bars' });
     const drawn = chartOf(
       { group_by: ['wire'] },
@@ -152,7 +152,7 @@ describe('rows as a chart', () => {
     expect(drawn?.series[0]?.values).toEqual([Number('12345678901234567890'), 1]);
   });
 
-  it('tells how many groups found no place', () => {
+  it('reports how many groups are not drawn', () => {
     const rows = Array.from({ length: 9 }, (_, n) => [day(1), `w${n}`, n]);
     const drawn = chartOf({ group_by: ['at', 'wire'] }, [time, wire, ms], rows, {
       x: 'at',

@@ -5,8 +5,8 @@ import { tombstonesOf } from '../../web/console/views/recorder/tombstones.ts';
 import type { Policy } from '../../web/console/views/recorder/types.ts';
 import { matches, type Session } from '../../web/console/views/sessions/sessions.ts';
 
-describe('tokens a second of the host', () => {
-  it('is over the last ten seconds, and begins anew with the host', () => {
+describe('tokens per second of the host', () => {
+  it('covers the last ten seconds, and starts again when the host restarts', () => {
     const counts = [0, 5000, 12_000].reduce(
       (before, at) => withCount(before, { at, tokens: at / 100 }),
       [] as ReturnType<typeof withCount>,
@@ -17,14 +17,14 @@ describe('tokens a second of the host', () => {
   });
 });
 
-describe('a policy that is edited', () => {
+describe('an edited policy', () => {
   const policy: Policy = {
     content: 'metadata',
     retention: { days: 7, bytes: 67_108_864, events: 100_000 },
     redact: ['@credentials'],
   };
 
-  it('sends only what differs', () => {
+  it('sends only changed members', () => {
     const draft = draftOf(policy);
     expect(changeOf(draft, policy)).toBeUndefined();
     expect(changeOf({ ...draft, size: '32', redact: 'ACME-[0-9]{6}\n\n@emails\n' }, policy)).toEqual({
@@ -34,7 +34,7 @@ describe('a policy that is edited', () => {
     expect(changeOf({ ...draft, redact: '' }, policy)).toEqual({ redact: [] });
   });
 
-  it('leaves a size that is no whole MiB as it is', () => {
+  it('leaves a size that is not a whole number of MiB unchanged', () => {
     const odd = { ...policy, retention: { ...policy.retention, bytes: 1_234_567 } };
     expect(changeOf({ ...draftOf(odd), days: '1' }, odd)).toEqual({ retention: { days: 1 } });
     expect(tightens(draftOf(odd), odd)).toBe(false);
@@ -42,8 +42,8 @@ describe('a policy that is edited', () => {
   });
 });
 
-describe('tombstones in the review', () => {
-  it('are those of purges', () => {
+describe('deletion records in the review', () => {
+  it('are the records of purges', () => {
     const details = { id: 'd1', at: '2026-01-01T00:00:00.000Z', events: 3, bytes: 814, from: null, to: null };
     const entry = { seq: 1, at: '2026-01-01T00:00:01.000Z', by: 'bearer', rack: 'agent' } as const;
     expect(
@@ -55,9 +55,9 @@ describe('tombstones in the review', () => {
   });
 });
 
-describe('the filter of the feed', () => {
+describe('the filter of the session list', () => {
   const session = { id: 'r12', kind: 'run', title: 'Nightly', state: 'running', harness: 'ci' } as Session;
-  it('looks at kind, state and words, without regard to case', () => {
+  it('matches kind, state and words, ignoring case', () => {
     expect(matches(session, { kind: '', state: '', text: ' nightLY' })).toBe(true);
     expect(matches(session, { kind: 'run', state: 'running', text: 'ci' })).toBe(true);
     expect(matches(session, { kind: 'task', state: '', text: '' })).toBe(false);

@@ -13,7 +13,7 @@ const keyOf = (raw: Buffer): ReceiptKey => ({ key_id: keyIdOf(raw), public_key: 
 const key = keyOf(rawPublicKey(publicKey));
 const other = keyOf(rawPublicKey(generateKeyPairSync('ed25519').publicKey));
 
-/** As the host writes it. */
+/** In the format of the host. */
 function receipt(members: Record<string, unknown>) {
   const signed = { contract: 1, seq: 1, prev_digest: chainStart, ...members };
   const digest = receiptDigest(signed);
@@ -25,12 +25,12 @@ const second = receipt({ id: 't2', seq: 2, prev_digest: first.digest });
 const verdicts = async (...of: Parameters<typeof checkReceipt>) =>
   Object.fromEntries((await checkReceipt(...of)).map(({ what, ok }) => [what, ok]));
 
-describe('a receipt, checked in the page', () => {
-  it('fits as the host signed it', async () => {
+describe('a receipt, verified in the page', () => {
+  it('is valid as the host signed it', async () => {
     expect(await verdicts(first, key)).toEqual({ Digest: true, Key: true, Signature: true });
   });
 
-  it('does not fit when a member was changed, added or taken out', async () => {
+  it('is invalid after a member was changed, added or removed', async () => {
     expect(await verdicts({ ...first, title: 'another' } as typeof first, key)).toMatchObject({
       Digest: false,
     });
@@ -39,7 +39,7 @@ describe('a receipt, checked in the page', () => {
     expect(await verdicts(less, key)).toMatchObject({ Digest: false });
   });
 
-  it('does not fit when the digest was reckoned anew without the key', async () => {
+  it('is invalid when the digest was computed again without the key', async () => {
     const forged = { ...first, id: 't9' };
     expect(await verdicts({ ...forged, digest: receiptDigest(forged) }, key)).toEqual({
       Digest: true,
@@ -48,7 +48,7 @@ describe('a receipt, checked in the page', () => {
     });
   });
 
-  it('does not fit another key, whatever it is called', async () => {
+  it('is invalid with another key, even under the same key ID', async () => {
     expect(await verdicts(first, other)).toEqual({ Digest: true, Key: false, Signature: false });
     expect(await verdicts(first, { ...other, key_id: key.key_id })).toEqual({
       Digest: true,
@@ -57,11 +57,11 @@ describe('a receipt, checked in the page', () => {
     });
   });
 
-  it('is not called genuine where the key is not known', async () => {
+  it('is not reported as genuine when the key is unknown', async () => {
     expect(await verdicts(first, undefined)).toEqual({ Digest: true, Key: undefined, Signature: undefined });
   });
 
-  it('does not fit with a signature that is no base64, or of another kind', async () => {
+  it('is invalid when the signature is not base64 or has another algorithm', async () => {
     const broken = { ...first, signature: { ...first.signature, value: '%' } };
     expect(await verdicts(broken, key)).toMatchObject({ Signature: false });
     const rsa = { ...first, signature: { ...first.signature, alg: 'rsa' } };
@@ -70,13 +70,13 @@ describe('a receipt, checked in the page', () => {
 });
 
 describe('a link of the chain', () => {
-  it('fits the receipt before it, or the start', () => {
+  it('matches the previous receipt, or the start of the chain', () => {
     expect(linkFinding(second, first).ok).toBe(true);
     expect(linkFinding(first, undefined).ok).toBe(true);
     expect(linkFinding(second, undefined).ok).toBeUndefined();
   });
 
-  it('does not fit where one is missing, was replaced, or claims to be the first', () => {
+  it('is invalid where a receipt is missing, was replaced, or claims to be the first', () => {
     expect(linkFinding({ ...second, seq: 3 }, first).ok).toBe(false);
     expect(linkFinding(second, receipt({ id: 'x' })).ok).toBe(false);
     expect(linkFinding({ ...second, seq: 1 }, undefined).ok).toBe(false);

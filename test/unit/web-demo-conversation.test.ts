@@ -4,7 +4,7 @@ import { settingsOf } from '../../web/demo/settings.ts';
 
 const { sampling } = settingsOf('');
 
-/** Answers with the texts, one a piece; remembers what it was told. */
+/** Answers with the texts, one per chunk, and records its requests. */
 function scripted(engine: string, texts: readonly string[], heard: (readonly Message[])[] = []): Answerer {
   return {
     engine,
@@ -17,7 +17,7 @@ function scripted(engine: string, texts: readonly string[], heard: (readonly Mes
   };
 }
 
-/** Says one text, then nothing until it is stopped. */
+/** Yields one text, then nothing until it is stopped. */
 const endless: Answerer = {
   engine: 'lathe',
   model: 'endless',
@@ -31,14 +31,14 @@ const endless: Answerer = {
 const failing: Answerer = {
   engine: 'lathe',
   model: 'failing',
-  // oxlint-disable-next-line require-yield -- it fails before there is anything to give
+  // oxlint-disable-next-line require-yield -- it fails before it yields anything
   async *ask() {
     throw new Error('messages: 2000 tokens do not fit into 1024');
   },
 };
 
 describe('a conversation of the demo', () => {
-  it('puts the pieces together and ends with why', async () => {
+  it('joins the chunks and ends with the finish reason', async () => {
     const { store, ask } = createConversation();
     await ask('Hello', { system: '', sampling, answerers: [scripted('lathe', ['Hel', 'lo', '!'])] });
     expect(store.get().isBusy).toBe(false);
@@ -47,7 +47,7 @@ describe('a conversation of the demo', () => {
     ]);
   });
 
-  it('tells every engine the same: the system prompt and what the first one answered', async () => {
+  it('sends every engine the same messages: the system prompt and the answers of the first engine', async () => {
     const { ask } = createConversation();
     const first: (readonly Message[])[] = [];
     const second: (readonly Message[])[] = [];
@@ -63,7 +63,7 @@ describe('a conversation of the demo', () => {
     expect(second).toEqual(first);
   });
 
-  it('asks engines one after the other', async () => {
+  it('runs the engines one after another', async () => {
     const { store, ask } = createConversation();
     const states: string[] = [];
     store.subscribe(() => {
@@ -79,7 +79,7 @@ describe('a conversation of the demo', () => {
     expect(states.at(-1)).toBe('done done');
   });
 
-  it('keeps what there is when it is stopped, and asks nobody else', async () => {
+  it('keeps the partial answer when stopped, and does not start the next engine', async () => {
     const { store, ask, stop } = createConversation();
     const heard: (readonly Message[])[] = [];
     const asked = ask('x', { system: '', sampling, answerers: [endless, scripted('web-llm', ['B'], heard)] });
@@ -100,7 +100,7 @@ describe('a conversation of the demo', () => {
     });
   });
 
-  it('shows a refusal, and forgets the prompt that was refused', async () => {
+  it('shows an error, and removes the refused prompt from the conversation', async () => {
     const { store, ask } = createConversation();
     await ask('too long', { system: '', sampling, answerers: [failing] });
     expect(store.get().turns[0]?.answers[0]).toMatchObject({
@@ -112,7 +112,7 @@ describe('a conversation of the demo', () => {
     expect(heard).toEqual([[{ role: 'user', content: 'short' }]]);
   });
 
-  it('is empty after it was cleared, also while an answer was being written', async () => {
+  it('is empty after it was cleared, even during an answer', async () => {
     const { store, ask, clear } = createConversation();
     const asked = ask('x', { system: '', sampling, answerers: [endless] });
     await new Promise((resolve) => setTimeout(resolve));

@@ -4,7 +4,7 @@ import type { Chat, ChatFailure, ChatOptions } from '../../web/engine/types.ts';
 
 const other: Source = { from: 'url', url: 'https://host/model.gguf' };
 
-/** Chats that are made when the test says so. */
+/** Chats created when the test resolves them. */
 function scriptedEngine() {
   const log: string[] = [];
   const calls: {
@@ -38,7 +38,7 @@ function scriptedEngine() {
 const settled = () => new Promise((resolve) => setTimeout(resolve));
 
 describe('the loader of the demo', () => {
-  it('goes from progress to a model', async () => {
+  it('reports progress, then the model', async () => {
     const { createChat, calls } = scriptedEngine();
     const loader = createLoader(createChat);
     void loader.load(other);
@@ -55,7 +55,7 @@ describe('the loader of the demo', () => {
     expect(loader.store.get()).toMatchObject({ phase: 'ready', source: other });
   });
 
-  it('frees one model before it asks for the next', async () => {
+  it('frees a model before it loads the next', async () => {
     const { createChat, calls, log } = scriptedEngine();
     const loader = createLoader(createChat);
     void loader.load(embedded);
@@ -68,7 +68,7 @@ describe('the loader of the demo', () => {
     expect(loader.store.get().phase).toBe('loading');
   });
 
-  it('aborts what loads when another is wanted, and closes it should it come nevertheless', async () => {
+  it('aborts a load when another starts, and closes its model if it loads anyway', async () => {
     const { createChat, calls, log } = scriptedEngine();
     const loader = createLoader(createChat);
     void loader.load(embedded);
@@ -84,7 +84,7 @@ describe('the loader of the demo', () => {
     expect(loader.store.get()).toMatchObject({ phase: 'ready', source: other });
   });
 
-  it('is cancelled at once, and hears no more of it', async () => {
+  it('cancels at once, and ignores later events of the load', async () => {
     const { createChat, calls } = scriptedEngine();
     const loader = createLoader(createChat);
     void loader.load(other);
@@ -101,7 +101,7 @@ describe('the loader of the demo', () => {
     [Object.assign(new Error('4.2 GB of 1.1 GB'), { code: 'quota_exceeded' }), 'quota_exceeded'],
     [Object.assign(new Error('what'), { code: 'unheard_of' }), 'failed'],
     [new Error('plain'), 'failed'],
-  ])('says why there is no model: %s', async (error, code) => {
+  ])('reports why a load failed: %s', async (error, code) => {
     const { createChat, calls } = scriptedEngine();
     const loader = createLoader(createChat);
     void loader.load(other);
@@ -115,7 +115,7 @@ describe('the loader of the demo', () => {
     });
   });
 
-  it('says that the device was lost', async () => {
+  it('reports a lost device', async () => {
     const { createChat, calls } = scriptedEngine();
     const loader = createLoader(createChat);
     void loader.load(embedded);

@@ -6,10 +6,10 @@ import { faultOfModelUrl, resolvedModelUrl } from '../../web/demo/model-url.ts';
 import { repository } from '../support/host.ts';
 
 describe('the page of the demo', () => {
-  it('has the policy of the host also where a static server sends none', () => {
+  it('has the same Content-Security-Policy as the host, for static servers that send none', () => {
     const html = readFileSync(join(repository, 'web/demo/index.html'), 'utf8');
     const [, policy] = /http-equiv="Content-Security-Policy"\s+content="([^"]+)"/.exec(html) ?? [];
-    // Who may frame a page cannot be said in the page itself.
+    // frame-ancestors cannot be set in a meta element.
     const sayable = demoPolicy.split('; ').filter((rule) => !rule.startsWith('frame-ancestors'));
     expect(policy?.split('; ').sort()).toEqual(sayable.sort());
   });
@@ -29,10 +29,10 @@ describe('the address of a model', () => {
   });
 
   it.each([
-    ['http://other.example/c.gguf', 'must begin with https://, but for this server and localhost'],
-    ['http://192.168.1.5:9090/c.gguf', 'must begin with https://, but for this server and localhost'],
-    ['file:///c.gguf', 'must be an address, for example https://host/model.gguf'],
-    ['https://', 'must be an address, for example https://host/model.gguf'],
+    ['http://other.example/c.gguf', 'must start with https://, except for this server and localhost'],
+    ['http://192.168.1.5:9090/c.gguf', 'must start with https://, except for this server and localhost'],
+    ['file:///c.gguf', 'must be a URL, for example https://host/model.gguf'],
+    ['https://', 'must be a URL, for example https://host/model.gguf'],
   ])('may not be %s', (text, fault) => {
     expect(faultOfModelUrl(text, page)).toBe(fault);
   });

@@ -11,7 +11,7 @@ import {
 
 const usual = settingsOf('');
 
-/** Never -0, which a URL cannot say and which samples like 0. */
+/** Never -0, which a URL cannot represent and which samples like 0. */
 const share = (min: number, max: number) => fc.double({ min, max, noNaN: true }).map((value) => value + 0);
 
 const settings: fc.Arbitrary<Settings> = fc.record({
@@ -30,11 +30,11 @@ const settings: fc.Arbitrary<Settings> = fc.record({
 });
 
 describe('settings of the demo in its URL', () => {
-  it('says nothing of what is usual', () => {
+  it('omits default values', () => {
     expect(searchOf(usual)).toBe('');
   });
 
-  it('brings back whatever was set', () => {
+  it('restores all set values', () => {
     fc.assert(
       fc.property(settings, (set) => {
         expect(settingsOf(searchOf(set))).toEqual(set);
@@ -42,14 +42,14 @@ describe('settings of the demo in its URL', () => {
     );
   });
 
-  it('takes what is out of range, or no number, as unsaid', () => {
+  it('ignores values that are out of range or not numbers', () => {
     const found = settingsOf(
       '?temperature=9&top_p=0&top_k=1.5&min_p=x&max_tokens=&seed=-1&repetition_penalty=1e9',
     );
     expect(found.sampling).toEqual(usual.sampling);
   });
 
-  it('names the range in what is wrong', () => {
+  it('states the valid range in the error', () => {
     const topK = samplers.find(({ name }) => name === 'top_k');
     expect(topK && faultOfSampler(topK, 1001)).toBe('must be from 0 to 1000');
     expect(topK && faultOfSampler(topK, 0.5)).toBe('must be a whole number');
@@ -57,12 +57,12 @@ describe('settings of the demo in its URL', () => {
   });
 });
 
-describe('what a request says of the sampling', () => {
-  it('always says what engines differ in by themselves', () => {
+describe('sampling in a request', () => {
+  it('always has the options whose defaults differ between engines', () => {
     expect(requestedSampling(usual.sampling)).toEqual({ temperature: 0, top_p: 1, max_tokens: 256 });
   });
 
-  it('leaves out for web-llm what it does not have', () => {
+  it('omits options that web-llm does not have', () => {
     const { sampling } = settingsOf('?top_k=40&min_p=0.1&seed=7');
     expect(requestedSampling(sampling)).toMatchObject({ top_k: 40, min_p: 0.1, seed: 7 });
     expect(requestedSampling(sampling, { shared: true })).toEqual({

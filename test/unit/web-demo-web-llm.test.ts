@@ -4,7 +4,7 @@ import { openWebLlm } from '../../web/demo/web-llm/client.ts';
 import { measuredOf } from '../../web/demo/web-llm/measured.ts';
 import type { FromWorker, ToWorker } from '../../web/demo/web-llm/protocol.ts';
 
-/** Stands for the worker: what it is told is kept, what it says comes from the test. */
+/** A fake worker: it records received messages, and sends the messages of the test. */
 class ScriptedWorker extends EventTarget {
   static all: ScriptedWorker[] = [];
   readonly told: ToWorker[] = [];
@@ -37,7 +37,7 @@ const listed = [{ id: 'tiny', weights: 'https://host/tiny/', gpuMegabytes: 9, fe
 const { sampling } = settingsOf('?top_k=40&temperature=0.5');
 const settled = () => new Promise((resolve) => setTimeout(resolve));
 
-/** With a model that is ready. */
+/** With a loaded model. */
 function loaded() {
   const webLlm = openWebLlm();
   current().say({ kind: 'models', models: listed });
@@ -48,14 +48,14 @@ function loaded() {
   return { webLlm, answerer: state.answerer };
 }
 
-describe('web-llm as the demo speaks to it', () => {
+describe('the web-llm adapter of the demo', () => {
   beforeEach(() => {
     ScriptedWorker.all = [];
     setWorker(ScriptedWorker);
   });
   afterAll(() => setWorker(real));
 
-  it('lists models, and loads the one that is asked for', () => {
+  it('lists models, and loads the requested one', () => {
     const webLlm = openWebLlm();
     expect(current().told).toEqual([]);
     current().say({ kind: 'models', models: listed });
@@ -72,7 +72,7 @@ describe('web-llm as the demo speaks to it', () => {
     });
   });
 
-  it('passes on pieces of an answer, by the sampling that both engines have', async () => {
+  it('yields the chunks of an answer, sampled with the options that both engines have', async () => {
     const { answerer } = loaded();
     const pieces: unknown[] = [];
     const reading = (async () => {
@@ -105,7 +105,7 @@ describe('web-llm as the demo speaks to it', () => {
     expect(await next).toEqual({ done: false, value: {} });
   });
 
-  it('fails an answer without failing the model', async () => {
+  it('fails an answer without unloading the model', async () => {
     const { webLlm, answerer } = loaded();
     const next = answerer.ask([], sampling, new AbortController().signal)[Symbol.asyncIterator]().next();
     await settled();
@@ -114,7 +114,7 @@ describe('web-llm as the demo speaks to it', () => {
     expect(webLlm.state.get().phase).toBe('ready');
   });
 
-  it('says why a model did not load, and begins anew with the next', () => {
+  it('reports why a model failed to load, and starts again with the next', () => {
     const webLlm = openWebLlm();
     const first = current();
     first.say({ kind: 'models', models: listed });
@@ -133,7 +133,7 @@ describe('web-llm as the demo speaks to it', () => {
     expect(webLlm.state.get().phase).toBe('loading');
   });
 
-  it('ends the worker when a load is cancelled or the switch goes off', () => {
+  it('terminates the worker when a load is cancelled or web-llm is switched off', () => {
     const webLlm = openWebLlm();
     webLlm.load('tiny');
     const first = current();
@@ -145,8 +145,8 @@ describe('web-llm as the demo speaks to it', () => {
   });
 });
 
-describe('what web-llm measures', () => {
-  it('becomes milliseconds', () => {
+describe('measurements of web-llm', () => {
+  it('are converted to milliseconds', () => {
     const extra = { prefill_tokens_per_s: 100, decode_tokens_per_s: 50, time_per_output_token_s: 0.02 };
     expect(measuredOf({ prompt_tokens: 20, completion_tokens: 11, extra })).toEqual({
       promptTokens: 20,
@@ -158,7 +158,7 @@ describe('what web-llm measures', () => {
     });
   });
 
-  it('says no rate of a single token', () => {
+  it('have no rate for a single token', () => {
     const extra = { prefill_tokens_per_s: 0, decode_tokens_per_s: 0, time_per_output_token_s: 0 };
     expect(measuredOf({ prompt_tokens: 0, completion_tokens: 1, extra })).toMatchObject({
       prefillMs: 0,

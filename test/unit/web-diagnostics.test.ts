@@ -12,7 +12,7 @@ const at = (line: number, column: number, more: Partial<Diagnostic> = {}): Diagn
   ...more,
 });
 
-/** The texts that are underlined, with the places that are told. */
+/** The underlined texts, with the reported positions. */
 function marked(diagnostics: readonly Diagnostic[]): string[] {
   let state = EditorState.create({ doc });
   state = state.update(setDiagnostics(state, toLint(state, diagnostics))).state;
@@ -20,10 +20,10 @@ function marked(diagnostics: readonly Diagnostic[]): string[] {
 }
 
 describe('diagnostics of the editor', () => {
-  it('stand at their line and column, to the end that is told or of the word', () =>
+  it('start at their line and column, and end at the reported end or the end of the word', () =>
     expect(marked([at(3, 5), at(1, 1, { endColumn: 8 })])).toEqual(['1:1 let one', '3:5 two']));
 
-  it('stay within their line and the text, however far they point', () =>
+  it('are clipped to their line and the text', () =>
     expect(marked([at(0, 0), at(1, 99), at(2, 1), at(3, 12, { endColumn: 99 }), at(99, 1)])).toEqual([
       '1:1 let',
       '1:12 1',
@@ -32,10 +32,10 @@ describe('diagnostics of the editor', () => {
       '3:13 ;',
     ]));
 
-  it('are told once where the same is said twice', () =>
+  it('are deduplicated', () =>
     expect(marked([at(3, 5), at(3, 5), at(3, 5, { message: 'other' })])).toEqual(['3:5 two', '3:5 two']));
 
-  it('move along with what is typed before them', () => {
+  it('move with text typed before them', () => {
     let state = EditorState.create({ doc });
     state = state.update(setDiagnostics(state, toLint(state, [at(3, 5, { source: 'parse' })]))).state;
     state = state.update({ changes: { from: 0, insert: '// a\n' } }).state;

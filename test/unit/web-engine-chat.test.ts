@@ -22,7 +22,7 @@ const all = async (chunks: AsyncIterable<ChatChunk>): Promise<ChatChunk[]> => {
 };
 
 describe('an answer', () => {
-  it('comes in chunks; the last one tells why it ended and what it took', async () => {
+  it('arrives in chunks; the last one has the finish reason and the usage', async () => {
     const engine = new ScriptedEngine({ cached: 3 });
     const chunks = await all(answer(engine, { ...ask, max_tokens: 3 }, never));
     expect(textOf(chunks)).toBe('Hello, world');
@@ -43,7 +43,7 @@ describe('an answer', () => {
     expect(new Set(chunks.map(({ id }) => id)).size).toBe(1);
   });
 
-  it('is sampled as the wire samples, and may take what the context leaves', async () => {
+  it('is sampled as on the OpenAI endpoints, and may fill the rest of the context', async () => {
     const engine = new ScriptedEngine({ contextLength: 100 });
     await all(answer(engine, ask, never));
     const [request] = engine.requests;
@@ -75,7 +75,7 @@ describe('an answer', () => {
     expect(engine.requests[1]?.stop).toEqual(['x']);
   });
 
-  it('that is stopped keeps what there is, wherever that is', async () => {
+  it('keeps its text when stopped, at any point', async () => {
     for (const after of [0, 1, 3]) {
       const engine = new ScriptedEngine({ delayMs: 1 });
       const stop = new AbortController();
@@ -93,14 +93,14 @@ describe('an answer', () => {
     }
   });
 
-  it('of a model that thinks is told apart from its thoughts', async () => {
+  it('is separated from the reasoning of a model', async () => {
     const pieces = ['<think>', 'hm', '</think>', 'Hello'];
     const { chat } = chatOf({ answer: () => pieces, chatTemplate: thinkingTemplate });
     const { choices } = await chat.chat.completions.create(ask);
     expect(choices[0].message).toMatchObject({ reasoning_content: 'hm', content: 'Hello' });
   });
 
-  it('that cannot fit is refused by what is too long', async () => {
+  it('is refused when it cannot fit, with the reason', async () => {
     const engine = new ScriptedEngine({ contextLength: 60 });
     const long: ChatRequest = { messages: [{ role: 'user', content: 'x'.repeat(50) }] };
     for (const [request, path] of [
@@ -179,7 +179,7 @@ const chatOf = (script: Script = {}) => {
 };
 
 describe('a chat', () => {
-  it('says the same whole and in chunks', async () => {
+  it('gives the same answer whole and in chunks', async () => {
     const { chat } = chatOf({ delayMs: 1 });
     const whole = await chat.chat.completions.create(ask);
     const chunks = await all(await chat.chat.completions.create({ ...ask, stream: true }));
@@ -191,7 +191,7 @@ describe('a chat', () => {
     expect(whole.choices[0].message).not.toHaveProperty('reasoning_content');
   });
 
-  it('answers several requests at once, each its own', async () => {
+  it('answers concurrent requests separately', async () => {
     const { chat } = chatOf({
       delayMs: 1,
       answer: ({ maxTokens }) => Array.from({ length: 9 }, () => `${maxTokens}`),
@@ -202,7 +202,7 @@ describe('a chat', () => {
     expect(answers.map(({ choices: [{ message }] }) => message.content)).toEqual(['1', '22', '333']);
   });
 
-  it('takes what a framework has wrapped, as it was when it was asked', async () => {
+  it('accepts objects wrapped by a framework, and copies them when called', async () => {
     const { chat, worker } = chatOf();
     const wrapped = <Value extends object>(value: Value): Value =>
       new Proxy(value, {
@@ -216,13 +216,13 @@ describe('a chat', () => {
     messages.push({ role: 'user', content: 'later' });
     await asking;
     const [said] = worker.said;
-    // What no worker can be sent is refused here as it is by the browser.
+    // Values that cannot be cloned for a worker are refused here, as in the browser.
     expect(structuredClone(said)).toMatchObject({
       request: { messages: [{ role: 'user', content: 'Hi' }], stop: ['no'] },
     });
   });
 
-  it('refuses a wrong request with all that is wrong, and asks nobody', async () => {
+  it('refuses an invalid request with all violations, without sending it to the worker', async () => {
     const { chat, worker } = chatOf();
     const wrong = { messages: [], temperature: 9, tools: [] } as unknown as ChatRequest & { stream: false };
     const refused = chat.chat.completions.create(wrong);
@@ -236,7 +236,7 @@ describe('a chat', () => {
     });
   });
 
-  it('ends an answer where its signal aborts, or where its reader leaves', async () => {
+  it('ends an answer when its signal aborts or its reader stops reading', async () => {
     const { chat, worker } = chatOf({ delayMs: 2, answer: () => Array.from({ length: 500 }, () => 'x') });
     const stop = new AbortController();
     const stream = await chat.chat.completions.create({ ...ask, stream: true }, { signal: stop.signal });
@@ -263,7 +263,7 @@ describe('a chat', () => {
     expect(worker.engine.aborted).toBeGreaterThan(0);
   });
 
-  it('that is closed fails what runs and what comes, and gives its worker back', async () => {
+  it('fails running and later requests once closed, and terminates its worker', async () => {
     const { chat, worker } = chatOf({ hang: true });
     const stream = await chat.chat.completions.create({ ...ask, stream: true });
     const read = all(stream);
@@ -275,7 +275,7 @@ describe('a chat', () => {
     await expect(chat.chat.completions.create(ask)).rejects.toMatchObject({ code: 'closed' });
   });
 
-  it('whose device is lost, or whose worker fails, says so to everybody', async () => {
+  it('reports a lost device or a failed worker to all requests', async () => {
     for (const [code, end] of [
       ['device_lost', (worker: ScriptedWorker) => worker.say({ type: 'gone', why: 'device_lost' })],
       ['failed', (worker: ScriptedWorker) => worker.crash('out of memory')],
@@ -293,7 +293,7 @@ describe('a chat', () => {
     }
   });
 
-  it('knows what a big model hashes to as soon as its worker does', () => {
+  it('has the digest of a large model as soon as its worker has it', () => {
     const { chat, worker } = chatOf();
     worker.say({ type: 'digest', digest: 'sha256:1' });
     expect(chat.model.digest).toBe('sha256:1');
@@ -320,7 +320,7 @@ describe('failures', () => {
     expect(failure.message).not.toMatch(/--\w/);
   });
 
-  it('of an answer have theirs', () => {
+  it('of an answer have their own codes', () => {
     expect(answerFailure(new EngineError('device_lost', 'x; restart the host'))).toMatchObject({
       code: 'device_lost',
       message: expect.not.stringContaining('host') as string,
@@ -330,7 +330,7 @@ describe('failures', () => {
   });
 });
 
-it('progress is told now and then, the first and last of a phase always', () => {
+it('throttles progress, except the first and last report of a phase', () => {
   const told: LoadProgress[] = [];
   const tell = paced((progress) => told.push(progress));
   for (let done = 0; done <= 1000; done++) tell({ phase: 'weights', message: '', done, total: 1000 });

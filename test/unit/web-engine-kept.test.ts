@@ -1,4 +1,4 @@
-/** Models that a page keeps: brought once, resumed where they broke off, refused where there is no room. */
+/** Stored models of a page: downloaded once, resumed after an interruption, refused without enough space. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -24,9 +24,9 @@ interface Served {
 const files = new Map<string, Served>();
 /** `path range` of every request. */
 const asked: string[] = [];
-/** Answers in place of the server when it returns true. */
+/** Responds instead of the server when it returns true. */
 let fault: (request: IncomingMessage, response: ServerResponse) => boolean = () => false;
-/** Bytes after which the next answers are cut, one for each. */
+/** Bytes after which each of the next responses is cut off. */
 let cuts: number[] = [];
 let ranges = true;
 let lengths = true;
@@ -76,7 +76,7 @@ const pageOf = (disk: PrivateFiles, changes: Partial<KeepOptions> = {}) => {
   return {
     told,
     locks,
-    /** As often as a test likes; what the model's first file is. */
+    /** May be called repeatedly; returns the first file of the model. */
     load: async (path = 'a.gguf', finish = true) => {
       const kept = await keptFiles(url(path), {
         models: disk.root,
@@ -97,15 +97,15 @@ const pageOf = (disk: PrivateFiles, changes: Partial<KeepOptions> = {}) => {
   };
 };
 
-describe('a model at an address', () => {
-  it('is fetched once, with what has come told, and asked for no more', async () => {
+describe('a model at a URL', () => {
+  it('is fetched once, with progress, and not requested again', async () => {
     const disk = new PrivateFiles();
     const page = pageOf(disk);
     expect((await page.load()).bytes).toEqual(random(1));
     expect(asked).toEqual(['a.gguf whole']);
     expect(page.told[0]).toBe(`a.gguf 0/${size}`);
     expect(page.told.at(-1)).toBe(`a.gguf ${size}/${size}`);
-    // Also by another page, with no server at all.
+    // Also by another page, without a server.
     fault = (_, response) => {
       response.destroy();
       return true;
@@ -117,7 +117,7 @@ describe('a model at an address', () => {
     expect(await page.list()).toEqual([{ url: url(), bytes: size, whole: true }]);
   });
 
-  it('goes on where it broke off, in the same load and in a later one', async () => {
+  it('resumes where it was interrupted, in the same load and in a later one', async () => {
     const disk = new PrivateFiles();
     cuts = [30_000, 0, 0];
     await expect(pageOf(disk).load()).rejects.toMatchObject({
@@ -151,7 +151,7 @@ describe('a model at an address', () => {
     expect(asked).toEqual(['a.gguf bytes=30000-', 'a.gguf whole']);
   });
 
-  it('begins anew where the server gives no ranges, or tells no length', async () => {
+  it('starts again when the server supports no ranges or reports no length', async () => {
     for (const what of ['ranges', 'length']) {
       const disk = new PrivateFiles();
       ranges = what !== 'ranges';
@@ -164,14 +164,14 @@ describe('a model at an address', () => {
     }
   });
 
-  it('is given up where each attempt ends before the one before it did', async () => {
+  it('fails when each attempt ends earlier than the previous one', async () => {
     ranges = false;
     cuts = Array.from({ length: 40 }, (_, index) => 40_000 - index * 100);
     await expect(pageOf(new PrivateFiles()).load()).rejects.toMatchObject({ code: 'unreadable' });
     expect(asked.filter((one) => one.endsWith('whole')).length).toBeLessThan(4);
   });
 
-  it('is as long as its server says, whatever the length of the parts', async () => {
+  it('has the length that its server reports, whatever the length of the parts', async () => {
     const shorter = 3000;
     const content = random(3).subarray(0, shorter);
     await fc.assert(
@@ -200,7 +200,7 @@ describe('a model at an address', () => {
     );
   });
 
-  it('waits for a busy server and for one that says nothing', async () => {
+  it('waits for a busy or silent server', async () => {
     let busy = 1;
     fault = (_, response) => {
       if (busy-- <= 0) return false;
@@ -213,7 +213,7 @@ describe('a model at an address', () => {
     expect((await pageOf(new PrivateFiles(), { attempts: 50, idleMs: 500 }).load()).bytes).toEqual(random(1));
   });
 
-  it('says that a server says nothing, and gives one up that sends a little again and again', async () => {
+  it('reports a silent server, and gives up on one that keeps sending a little', async () => {
     const notices: string[] = [];
     fault = (request, response) => {
       const first = rangeOf(request.headers.range, size)?.first ?? 0;
@@ -238,7 +238,7 @@ describe('a model at an address', () => {
     expect(notices).toContain(`${url()}: nothing came for 0.3 s; connecting again (attempt 3 of 3)`);
   });
 
-  it('is given up when the signal says so; what came is kept', async () => {
+  it('stops when the signal aborts, and keeps the received bytes', async () => {
     const disk = new PrivateFiles();
     const stop = new AbortController();
     const page = pageOf(disk, {
@@ -251,7 +251,7 @@ describe('a model at an address', () => {
     expect((await pageOf(disk).load()).bytes).toEqual(random(1));
   });
 
-  it('says what is wrong with the address', async () => {
+  it('reports what is wrong with the URL', async () => {
     const loaded = await pageOf(new PrivateFiles()).load('nothing.gguf');
     expect(loaded.bytes).toBeUndefined();
     for (const [status, code] of [
@@ -273,7 +273,7 @@ describe('a model at an address', () => {
     await expect(pageOf(new PrivateFiles()).load()).rejects.toThrow(/nothing came .*CORS/);
   });
 
-  it('is brought again when the browser threw its file away', async () => {
+  it('is downloaded again when the browser deleted its file', async () => {
     const disk = new PrivateFiles();
     await pageOf(disk).load();
     const [folder = ''] = [...disk.contents().keys()][0]?.split('/') ?? [];
@@ -282,7 +282,7 @@ describe('a model at an address', () => {
     expect((await pageOf(disk).load()).bytes).toEqual(random(1));
   });
 
-  it('is brought again when its record is damaged', async () => {
+  it('is downloaded again when its record is damaged', async () => {
     for (const damage of ['', '{"url":', 'null', '[]', '{"url":"x"}', '{"url":"x","files":null}']) {
       const disk = new PrivateFiles();
       await pageOf(disk).load();
@@ -298,8 +298,8 @@ describe('a model at an address', () => {
   });
 });
 
-describe('room', () => {
-  it('that is not there is told with numbers before anything is fetched', async () => {
+describe('storage space', () => {
+  it('is checked before anything is fetched, and the error has the sizes', async () => {
     const disk = new PrivateFiles(50_000);
     const page = pageOf(disk);
     await expect(page.load()).rejects.toMatchObject({
@@ -312,7 +312,7 @@ describe('room', () => {
   });
 
   it.each([true, false])(
-    'that runs out on the way is told too; what came is used later (%s)',
+    'that runs out during a download is reported; the received bytes are used later (%s)',
     async (byCount) => {
       const disk = new PrivateFiles(50_000);
       disk.claimed = 1e9;
@@ -329,7 +329,7 @@ describe('room', () => {
     },
   );
 
-  it('counts what lies there of an earlier attempt', async () => {
+  it('includes the bytes of an earlier attempt', async () => {
     const disk = new PrivateFiles(101_000);
     cuts = [60_000, 0, 0];
     await expect(pageOf(disk).load()).rejects.toThrow(/broke off/);
@@ -338,7 +338,7 @@ describe('room', () => {
 });
 
 describe('two pages', () => {
-  it('that want the same model fetch it once', async () => {
+  it('that load the same model fetch it once', async () => {
     const disk = new PrivateFiles();
     const locks = lockManager();
     let waits = 0;
@@ -349,7 +349,7 @@ describe('two pages', () => {
     expect(waits).toBeGreaterThan(0);
   });
 
-  it('take over from each other: one that fails leaves what it has to the next', async () => {
+  it('take over from each other: the next one continues with the bytes of one that fails', async () => {
     const disk = new PrivateFiles();
     const locks = lockManager();
     cuts = [30_000, 0];
@@ -363,8 +363,8 @@ describe('two pages', () => {
   });
 });
 
-describe('what is kept', () => {
-  it('is listed and forgotten by address', async () => {
+describe('a stored model', () => {
+  it('is listed and deleted by URL', async () => {
     const disk = new PrivateFiles();
     files.set('b.gguf', { content: random(2), etag: undefined, modified: undefined });
     const page = pageOf(disk);
@@ -372,7 +372,7 @@ describe('what is kept', () => {
     await page.load('a.gguf');
     expect(await page.list()).toEqual([
       { url: url('a.gguf'), bytes: size, whole: true },
-      // No engine has taken it yet: something may be missing.
+      // No engine has loaded it yet: files may be missing.
       { url: url('b.gguf'), bytes: size, whole: false },
     ]);
     expect(await page.forget('b.gguf')).toBe(true);
@@ -380,7 +380,7 @@ describe('what is kept', () => {
     expect((await page.list()).map((one) => one.url)).toEqual([url('a.gguf')]);
   });
 
-  it('is brought again where another page forgot it meanwhile', async () => {
+  it('is downloaded again when another page deleted it meanwhile', async () => {
     put({ ...tinyFolder('llama') });
     const disk = new PrivateFiles();
     const page = pageOf(disk);
@@ -388,17 +388,17 @@ describe('what is kept', () => {
     expect(await page.forget('')).toBe(true);
     expect(await model.open('tokenizer.json')).toBeDefined();
     await finish();
-    // What was forgotten is no file that is not there.
+    // A deleted model is not reported as a missing file.
     expect((await page.list()).map(({ whole }) => whole)).toEqual([false]);
     expect((await page.load('')).bytes).toEqual(files.get('config.json')?.content);
-    // Forgotten at the end, it stays so.
+    // Deleted last, it stays deleted.
     const again = await page.load('', false);
     await page.forget('');
     await again.finish();
     expect(await page.list()).toEqual([]);
   });
 
-  it('is asked for again where it was no model, unless it was one before', async () => {
+  it('is requested again if it was not a model, unless it was one before', async () => {
     const disk = new PrivateFiles();
     const page = pageOf(disk);
     files.set('a.gguf', {
@@ -415,7 +415,7 @@ describe('what is kept', () => {
     expect((await page.list()).map(({ whole }) => whole)).toEqual([true]);
   });
 
-  it('is listed while another page forgets some of it', async () => {
+  it('is listed while another page deletes some of it', async () => {
     files.set('b.gguf', { content: random(2), etag: undefined, modified: undefined });
     const disk = new PrivateFiles();
     const page = pageOf(disk);
@@ -433,7 +433,7 @@ describe('what is kept', () => {
     expect((await listKept(racing)).map((one) => one.url)).toEqual([url('b.gguf')]);
   });
 
-  it('is not taken away from a page that is fetching it', async () => {
+  it('is not deleted while a page is fetching it', async () => {
     const disk = new PrivateFiles();
     const locks = lockManager();
     let forgotten: Promise<boolean> | undefined;
@@ -461,7 +461,7 @@ const put = (contents: Readonly<Record<string, Uint8Array>>) => {
 };
 
 describe('models of several files', () => {
-  it('are kept whole: a split set, a folder, an address without a slash', async () => {
+  it('are stored completely: a split set, a folder, a URL without a trailing slash', async () => {
     put(splitGguf('parts/tiny', model, 3));
     put(
       Object.fromEntries(Object.entries(tinyFolder('llama')).map(([name, bytes]) => [`hf/${name}`, bytes])),
@@ -490,8 +490,8 @@ describe('models of several files', () => {
   });
 });
 
-describe('models that are not kept', () => {
-  it('are read by ranges, or as a whole from a server without them', async () => {
+describe('models that are not stored', () => {
+  it('are read by ranges, or completely from a server without ranges', async () => {
     put({ 'tiny.gguf': ggufBytes(model) });
     for (const withRanges of [true, false]) {
       ranges = withRanges;
@@ -504,7 +504,7 @@ describe('models that are not kept', () => {
     }
   });
 
-  it('do not wait for ever where a server says no more', async () => {
+  it('do not wait forever for a silent server', async () => {
     fault = (_, response) => {
       response.writeHead(200, { 'content-length': size }).write(new Uint8Array(10));
       return true;
@@ -516,7 +516,7 @@ describe('models that are not kept', () => {
     expect(notices.at(-1)).toMatch(/a.gguf: no data for 0.02 s; the connection is dropped after 0.5 s/);
   });
 
-  it('say that there is nothing, or that the server refuses', async () => {
+  it('report a missing file, or a refusal by the server', async () => {
     for (const read of [streamedFiles, wholeFiles]) {
       const found = await read(url('nothing.gguf'), () => {});
       await expect(openModelFile(found)).rejects.toMatchObject({ code: 'not_found' });

@@ -5,7 +5,7 @@ const messages = [{ role: 'user', content: 'Hi' }];
 const paths = (request: unknown): string[] => violationsOf(request).map(({ path }) => path);
 
 describe('a request', () => {
-  it('with every member at its limits is right', () => {
+  it('with every member at its limits is valid', () => {
     expect(violationsOf({ messages })).toEqual([]);
     for (const low of [true, false]) {
       const request = {
@@ -28,7 +28,7 @@ describe('a request', () => {
       };
       expect(violationsOf(request)).toEqual([]);
     }
-    // As on the wire.
+    // As on the HTTP API.
     expect(violationsOf({ messages, temperature: null, stop: undefined, tools: null })).toEqual([]);
   });
 
@@ -49,11 +49,11 @@ describe('a request', () => {
     ['__proto__x', [1]],
     ['constructor', [1]],
     ['messages', [[], 'Hi', {}, null, undefined]],
-  ])('with a wrong %s names it', (member, values) => {
+  ])('with an invalid %s is refused with the name of that member', (member, values) => {
     for (const value of values) expect(paths({ messages, [member]: value })).toEqual([member]);
   });
 
-  it('names everything that is wrong at once, and what there is instead', () => {
+  it('reports all violations at once, with the received values', () => {
     const wrong = violationsOf({
       messages: [{ role: 'tool', content: ['x'], name: 'y' }, 'Hi'],
       temperature: 3,
@@ -68,10 +68,12 @@ describe('a request', () => {
       'logprobs',
     ]);
     expect(wrong[4]?.message).toBe('expected a number from 0 to 2, got 3');
-    expect(wrong[5]?.message).toMatch(/^is not supported here; known are messages, max_tokens, .*stream$/);
+    expect(wrong[5]?.message).toMatch(
+      /^is not supported here; expected one of messages, max_tokens, .*stream$/,
+    );
   });
 
-  it('that is none is said to be none', () => {
+  it('is refused unless it is an object', () => {
     const circular: unknown[] = [];
     circular.push(circular);
     for (const request of [undefined, null, 'Hi', 3, [], 10n, circular]) expect(paths(request)).toEqual(['']);
@@ -80,7 +82,7 @@ describe('a request', () => {
 });
 
 describe('options', () => {
-  it('are checked all at once', () => {
+  it('are all checked, and all violations are reported at once', () => {
     expect(optionViolations({})).toEqual([]);
     const right = {
       model: [new File([], 'a.gguf')],

@@ -22,8 +22,8 @@ override NEEDED: u32;
 fn main() {}
 `;
 
-describe('the manifest in the lines of a kernel', () => {
-  it('reads what the fields show', () => {
+describe('the manifest in the source of a kernel', () => {
+  it('reads the values of the fields', () => {
     expect(directives(text, 'op')).toEqual(['rms_norm']);
     expect(directives(text, 'dispatch')).toEqual(['tokens']);
     expect(directives(text, 'name')).toEqual([]);
@@ -34,7 +34,7 @@ describe('the manifest in the lines of a kernel', () => {
     ]);
   });
 
-  it('writes a field where it was, or behind the other lines', () => {
+  it('writes a field in place, or after the other lines', () => {
     const changed = withDirectives(withDirectives(text, 'dispatch', ['ceil(rows / WG), tokens']), 'name', [
       'mine',
     ]);
@@ -49,14 +49,14 @@ describe('the manifest in the lines of a kernel', () => {
     expect(withDirectives('fn main() {}', 'op', ['add'])).toBe('//! op: add\nfn main() {}');
   });
 
-  it('writes overrides one by one, and leaves out those without a value', () => {
+  it('writes overrides separately, and omits those without a value', () => {
     const tried = withOverride(text, 'tune', 'ROWS', '1, 2, 4');
     expect(tried).toContain('//! override WG = 64\n//! tune ROWS = 1, 2, 4\n');
     expect(withOverride(text, 'override', 'WG', '')).not.toContain('//! override');
     expect(overridesOf(withOverride(text, 'override', 'ROWS', '8, '))[1]?.value).toBe('8, ');
   });
 
-  it('changes nothing but its own lines, whatever the text', () => {
+  it('changes only its own lines, whatever the text', () => {
     const line = fc.oneof(
       fc.constantFrom(
         '//! op: add',
@@ -88,8 +88,8 @@ describe('the manifest in the lines of a kernel', () => {
   });
 });
 
-describe('what is sent to the gate', () => {
-  it('is what the lines say', () => {
+describe('the registration request', () => {
+  it('has the values of the lines', () => {
     const source = withDirectives(
       withOverride(text.replace('//! name: too_late\n', ''), 'tune', 'ROWS', '1, 2'),
       'name',
@@ -107,7 +107,7 @@ describe('what is sent to the gate', () => {
     });
   });
 
-  it('is nothing where lines are wrong: all of them are told, at their places', () => {
+  it('is not created when lines are invalid: all are reported with their positions', () => {
     const made = registrationOf('//! op: add\n//! colour: red\nfn main() {}\n', 'rms_norm');
     expect(
       'faults' in made && made.faults.map(({ line, column, message }) => `${line}:${column} ${message}`),

@@ -20,13 +20,13 @@ const config = (name: string, source: string, components: string[], digest = 'sh
   }) as unknown as Config;
 
 describe('the difference of configs', () => {
-  it('is none where they do the same, whoever saved them when', () => {
+  it('is empty when they bind the same, whoever saved them and when', () => {
     const one = sideOfConfig(config('one', 'fn main() {}', ['b', 'a']));
     const two = sideOfConfig({ ...config('two', 'fn main() {}', ['a', 'b']), created_at: 'later' });
     expect(differenceOf(one, two)).toBeUndefined();
   });
 
-  it('is a unified diff of bindings, digests and texts', () => {
+  it('is a unified diff of bindings, digests and sources', () => {
     const one = sideOfConfig(config('one', 'fn main() {\n  a();\n}', ['layers.2.x', 'layers.10.x']));
     const two = sideOfConfig(config('two', 'fn main() {\n  b();\n}', ['layers.2.x'], 'sha256:bb'));
     expect(differenceOf(one, two)?.split('\n')).toEqual([
@@ -49,7 +49,7 @@ describe('the difference of configs', () => {
     ]);
   });
 
-  it('compares with what is bound now by node and digest', () => {
+  it('compares with the current bindings by node and digest', () => {
     const spans = new Map([['span', ['a', 'b']]]);
     const saved = sideOfConfig(config('saved', 'fn main() {}', ['span']), spans);
     const bound = (digest: string) =>

@@ -1,4 +1,4 @@
-/** What the console's lab draws: the folded graph, its layout, the rounds and the roofs. */
+/** What the lab of the console draws: the folded graph, its layout, the rounds and the roofline. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { columnsOf, sorted } from '../../web/console/parts/plot/options.ts';
@@ -14,7 +14,7 @@ import {
   timesOf,
 } from '../../web/console/views/lab/graph/model.ts';
 
-/** A residual model of so many layers; `ms` by dispatch. */
+/** A residual model with that many layers; `ms` by dispatch. */
 function graphOf(
   layers: number,
   ms?: (component: string) => number,
@@ -42,8 +42,8 @@ function graphOf(
   return { model: 'm', nodes, edges, spans: [] };
 }
 
-describe('the graph that is looked at', () => {
-  it('counts the time of a dispatch once, however many nodes it computes', () => {
+describe('the displayed graph', () => {
+  it('counts the time of a dispatch once, for any number of nodes', () => {
     const times = timesOf(graphOf(2, (component) => (component.endsWith('qkv') ? 3 : 1)));
     expect(times.totalMs).toBe(3 + 3 + 6);
     expect(times.units.get('layers.1.qkv')).toMatchObject({ ms: 3, share: 0.25 });
@@ -53,7 +53,7 @@ describe('the graph that is looked at', () => {
     expect(timesOf(graphOf(1, () => 0)).units.get('embed')).toMatchObject({ ms: 0, share: 0 });
   });
 
-  it('folds what is before and behind the open layer, and all where none is open', () => {
+  it('folds the layers before and after the open layer, and all layers when none is open', () => {
     const graph = graphOf(5, () => 1);
     const times = timesOf(graph);
     expect(layersOf(graph)).toEqual([0, 1, 2, 3, 4]);
@@ -66,12 +66,12 @@ describe('the graph that is looked at', () => {
     expect(ranges(0)).toEqual([[1, 4, 20, 12]]);
     expect(ranges(4)).toEqual([[0, 3, 20, 12]]);
     expect(ranges(undefined)).toEqual([[0, 4, 25, 15]]);
-    // A layer of an old link that this model does not have.
+    // A layer from an old link that this model does not have.
     expect(ranges(9)).toEqual([[0, 4, 25, 15]]);
     expect(folded(graph, times, 2).open?.nodes).toHaveLength(5);
   });
 
-  it('tells built-in kernels from those of the lab, which come first', () => {
+  it('distinguishes built-in kernels from those of the lab, which come first', () => {
     expect(kernelName('builtin:matmul.wgsl?WG=32&COLS=1')).toEqual({
       name: 'matmul.wgsl',
       variant: 'WG=32&COLS=1',
@@ -96,7 +96,7 @@ const holds = (outer: Rect, inner: Rect): boolean =>
 const overlap = (a: Rect, b: Rect): boolean =>
   a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 
-it('a layout: nothing on anything else, boxes hold what is theirs, wires stay within', () => {
+it('a layout: nothing overlaps, boxes contain their members, edges stay inside', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 6 }), fc.option(fc.nat(6), { nil: undefined }), (layers, open) => {
       const graph = graphOf(layers);
@@ -126,7 +126,7 @@ it('a layout: nothing on anything else, boxes hold what is theirs, wires stay wi
   );
 });
 
-it('rounds as ratios: both runs of the built-ins by the bound kernels, and by one another', () => {
+it('rounds as ratios: both runs of the built-ins to the bound kernels, and to each other', () => {
   const sample = (
     kind: 'prefill' | 'decode',
     context: number,
@@ -171,7 +171,7 @@ it('rounds as ratios: both runs of the built-ins by the bound kernels, and by on
   expect(of('decode').control[2]).toBeCloseTo(2);
 });
 
-it('the roofline: roofs bend where bandwidth meets arithmetic; what does no arithmetic is named beside it', () => {
+it('the roofline bends where bandwidth meets arithmetic, and lists dispatches without arithmetic', () => {
   const component = (id: string, gbps: number, gflops: number) => ({
     id,
     kernel: 'k',
@@ -209,7 +209,7 @@ it('the roofline: roofs bend where bandwidth meets arithmetic; what does no arit
   expect(same.series).toHaveLength(3);
 });
 
-it('a chart takes x in any order, and leaves out what a log axis cannot show', () => {
+it('a chart accepts x in any order, and omits values that a log axis cannot show', () => {
   const props = {
     label: '',
     xLabel: '',

@@ -12,7 +12,7 @@ interface Shown {
   readonly offset: number;
 }
 
-/** What the editor would colour, line by line. */
+/** The tokens that the editor would color, line by line. */
 function shown(source: string): Shown[] {
   const state = wgslMode.startState?.(2) as Parameters<typeof wgslMode.token>[1];
   const all: Shown[] = [];
@@ -31,7 +31,7 @@ function shown(source: string): Shown[] {
   return all;
 }
 
-/** The kinds of a text's words and signs, without the blanks. */
+/** The kinds of the tokens of a text, without white space. */
 const kinds = (source: string): string[] =>
   shown(source)
     .filter(({ text }) => text.trim() !== '')
@@ -43,9 +43,9 @@ const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .map((file) => [file, readFileSync(join(folder, file), 'utf8')] as const);
 
 describe('the WGSL mode of the editor', () => {
-  it('has sources to read', () => expect(files.length).toBeGreaterThan(40));
+  it('finds kernel sources', () => expect(files.length).toBeGreaterThan(40));
 
-  it.each(files)('reads %s without an error, and sees the tokens that the lab sees', (_, source) => {
+  it.each(files)('reads %s without an error, with the same tokens as the lab', (_, source) => {
     const all = shown(source);
     expect(all.filter(({ kind }) => kind === 'invalid')).toEqual([]);
     const code = new Set(
@@ -53,7 +53,7 @@ describe('the WGSL mode of the editor', () => {
         .filter(({ kind }) => kind !== null && kind !== 'comment' && kind !== 'meta')
         .map(({ offset }) => offset),
     );
-    // Signs are told apart in other ways: a colour does not ask whether `>=` closes a template list.
+    // Operators are split differently: highlighting does not depend on whether `>=` closes a template list.
     const names = tokenize(source).filter(({ kind }) => kind !== 'symbol');
     const starts = new Map(all.map((each) => [each.offset, each]));
     for (const { offset, text, kind } of names) {
@@ -67,7 +67,7 @@ describe('the WGSL mode of the editor', () => {
     ).toBe(true);
   });
 
-  it.each(files)('calls every attribute, directive and comment of %s so', (_, source) => {
+  it.each(files)('recognizes every attribute, directive and comment of %s', (_, source) => {
     const all = shown(source);
     for (const { index, 0: text } of source.matchAll(/\/\/.*/g)) {
       const first = all.find(({ offset }) => offset === index);
@@ -80,7 +80,7 @@ describe('the WGSL mode of the editor', () => {
     }
   });
 
-  it('nests block comments, over lines', () => {
+  it('nests block comments across lines', () => {
     const source = 'a /* one /* two */ // still\n*/ b */ 1';
     expect(kinds(source).slice(0, 4)).toEqual([
       'a variableName',
@@ -90,7 +90,7 @@ describe('the WGSL mode of the editor', () => {
     ]);
   });
 
-  it('tells a binding apart', () =>
+  it('reads the tokens of a binding', () =>
     expect(kinds('@group(0) @binding(1) var<storage, read_write> read: array<vec4<f32>>;')).toEqual([
       '@ attributeName',
       'group attributeName',
@@ -120,7 +120,7 @@ describe('the WGSL mode of the editor', () => {
       '; punctuation',
     ]));
 
-  it('knows functions by their place, and the built-in ones by name', () =>
+  it('recognizes functions by position, and built-in functions by name', () =>
     expect(kinds('fn own(@builtin(vertex_index) at: u32) { other(bitcast<f32>(at), params.dot); }')).toEqual([
       'fn keyword',
       'own variableName.function.definition',
@@ -154,7 +154,7 @@ describe('the WGSL mode of the editor', () => {
     ]));
 
   it.each(['0', '12', '0x1F', '0x1.8p3f', '0x.8p-1', '1.', '.5', '1e-3f', '2.5e+7h', '7u', '0i', '0X2fu'])(
-    'reads the number %s in one piece',
+    'reads the number %s as one token',
     (text) => expect(kinds(`${text};`)).toEqual([`${text} number`, '; punctuation']),
   );
 
@@ -162,7 +162,7 @@ describe('the WGSL mode of the editor', () => {
     expect(shown(text).some(({ kind }) => kind === 'invalid')).toBe(true),
   );
 
-  it('stands in by open brackets', () => {
+  it('indents by open brackets', () => {
     const state = wgslMode.startState?.(2) as Parameters<typeof wgslMode.token>[1];
     const stream = new StringStream('fn main( {', 2, 2);
     while (!stream.eol()) {

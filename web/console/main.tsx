@@ -12,7 +12,7 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 2000,
-      // What the host refused it will refuse again; what did not come through may do so the next time.
+      // Only network failures (status 0) are retried; the host would refuse a refused request again.
       retry: (failures, error) => failures < 2 && error instanceof Fault && error.status === 0,
     },
   },

@@ -7,7 +7,7 @@ const tokens = (count: number) => `${formatNumber(count)} ${count === 1 ? 'token
 
 function Figures({ measured }: { measured: Measured }) {
   const { promptTokens, cachedTokens, completionTokens, prefillMs, decodeMs, tokensPerSecond } = measured;
-  const known = cachedTokens > 0 ? `, ${formatNumber(cachedTokens)} of them known from before` : '';
+  const known = cachedTokens > 0 ? `, ${formatNumber(cachedTokens)} of them cached,` : '';
   return (
     <>
       {tokensPerSecond !== undefined && (
@@ -25,7 +25,7 @@ function Figures({ measured }: { measured: Measured }) {
 }
 
 const ends: Readonly<Record<'length' | 'stopped', string>> = {
-  length: 'Ended at the longest answer allowed.',
+  length: 'Ended at the maximum answer length.',
   stopped: 'Stopped.',
 };
 
@@ -44,14 +44,14 @@ function AnswerCard({ answer, isLabelled }: { answer: Answer; isLabelled: boolea
       )}
       {thought !== '' && (
         <details className={css['thought']} open={text === '' ? true : undefined}>
-          <summary>Thinking</summary>
+          <summary>Reasoning</summary>
           <p className={css['text']}>{thought}</p>
         </details>
       )}
       <p className={css['text']}>
         {text}
         {state === 'writing' && <span className={css['caret']} aria-hidden="true" />}
-        {state === 'waiting' && <span className={css['quiet']}>Waits for its turn ...</span>}
+        {state === 'waiting' && <span className={css['quiet']}>Waiting ...</span>}
         {text === '' && (state === 'done' || state === 'stopped') && (
           <span className={css['quiet']}>(no text)</span>
         )}
@@ -72,7 +72,7 @@ function AnswerCard({ answer, isLabelled }: { answer: Answer; isLabelled: boolea
   );
 }
 
-/** A prompt and what was answered, side by side where two engines were asked. */
+/** A prompt and its answers, side by side when two engines answered. */
 export const TurnView = memo(function TurnView({ turn }: { turn: Turn }) {
   const isCompared = turn.answers.length > 1;
   return (

@@ -41,7 +41,7 @@ function Demo({ loader, conversation }: { loader: Loader; conversation: Conversa
 
   const isNamed = settings.model !== '';
   useEffect(() => {
-    // The embedded model is small and comes from this page's own server; any other waits for a person.
+    // Only the embedded model loads automatically: it is small and comes from this page's server.
     if (loader.store.get().phase === 'none' && !isNamed) void loader.load(embedded);
   }, [loader, isNamed]);
 
@@ -98,8 +98,8 @@ export function App(props: { loader: Loader; conversation: Conversation; lack: L
       <header className={css['head']}>
         <h1>lathe in the browser</h1>
         <p>
-          This page runs a language model on your own GPU, by WebGPU and the same kernels as the lathe host.
-          The model is loaded into the page, and nothing that you write leaves it.
+          This page runs a language model on your own GPU, with WebGPU and the same kernels as the lathe host.
+          The model runs inside the page, and nothing that you write leaves it.
         </p>
       </header>
       {lack === undefined ? <Demo {...rest} /> : <NoWebGpu lack={lack} />}

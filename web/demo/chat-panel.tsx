@@ -7,7 +7,7 @@ import css from './demo.module.css';
 import { examples } from './examples.ts';
 import type { Settings } from './settings.ts';
 
-/** Follows the end of a text that grows, unless the reader went back in it. */
+/** Keeps growing text scrolled to its end, unless the user has scrolled up. */
 function useFollowed(changes: unknown, isGrowing: boolean) {
   const ref = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
@@ -40,11 +40,11 @@ function Examples({ choose }: { choose: (prompt: string) => void }) {
 export function ChatPanel(props: {
   conversation: Conversation;
   settings: Settings;
-  /** Who would answer now; empty while no model is there. */
+  /** Engines that answer the next prompt; empty until a model is loaded. */
   answerers: readonly Answerer[];
   isEmbedded: boolean;
   device: DeviceFacts | undefined;
-  /** What stands in the way of a model, or is on its way. */
+  /** Progress or failure of loading the model. */
   status: ReactNode;
 }) {
   const { conversation, settings, answerers, isEmbedded, device, status } = props;
@@ -93,8 +93,8 @@ export function ChatPanel(props: {
           <div className={css['start']}>
             <p>
               {isEmbedded
-                ? 'The embedded model is a toy of 3.67 million parameters: it knows little, and only what is worded like these.'
-                : 'Ask the model something, or begin with one of these.'}
+                ? 'The embedded model is a toy with 3.67 million parameters. It answers only prompts like these.'
+                : 'Write a message, or start with one of these.'}
             </p>
             <Examples choose={choose} />
           </div>
@@ -126,7 +126,7 @@ export function ChatPanel(props: {
           onChange={({ target }) => setDraft(target.value)}
           onKeyDown={(event) => {
             if (event.key === 'Escape' && isBusy) conversation.stop();
-            // Enter also ends the choice of a character, where a script is typed by choosing.
+            // Enter also confirms the composition of an input method.
             if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
             event.preventDefault();
             ask(draft);
@@ -143,8 +143,8 @@ export function ChatPanel(props: {
         )}
       </form>
       <p id="prompt-keys" className={css['keys']}>
-        Enter sends, Shift+Enter begins a line, Escape stops.
-        {turns.length > 0 && ' What was said before is sent along until the conversation is cleared.'}
+        Enter sends the message, Shift+Enter starts a new line, Escape stops the answer.
+        {turns.length > 0 && ' Earlier messages are sent as context until you clear the conversation.'}
       </p>
     </Panel>
   );

@@ -5,9 +5,9 @@ import css from './demo.module.css';
 import { openWebLlm, type WebLlm, type WebLlmState } from './web-llm/client.ts';
 import type { ListedModel } from './web-llm/protocol.ts';
 
-/** Small, and without features that not every GPU has. */
+/** Default model: small, and without optional GPU features. */
 const suggested = 'SmolLM2-360M-Instruct-q4f32_1-MLC';
-const hosts = 'huggingface.co (weights) and raw.githubusercontent.com (code of the model)';
+const hosts = 'huggingface.co (weights) and raw.githubusercontent.com (model code)';
 
 function LoadFault({ state }: { state: WebLlmState & { phase: 'failed' } }) {
   const { id, message, blocked } = state;
@@ -17,8 +17,8 @@ function LoadFault({ state }: { state: WebLlmState & { phase: 'failed' } }) {
       <p>{message}</p>
       <p>
         {blocked === undefined
-          ? `Its models come from ${hosts}: both must be reachable from this browser. The chat with lathe goes on without it.`
-          : `The policy of this page (Content-Security-Policy) does not allow ${blocked}. Whoever serves the page can allow it in connect-src.`}
+          ? `Its models come from ${hosts}: both must be reachable from this browser. The chat with lathe works without it.`
+          : `The policy of this page (Content-Security-Policy) does not allow ${blocked}. The server of the page can allow it in connect-src.`}
       </p>
     </div>
   );
@@ -49,7 +49,7 @@ function Models(props: {
   const isLoading = state.phase === 'loading';
   return (
     <>
-      <Field label="Model of web-llm's list" hint={`Load contacts ${hosts}.`}>
+      <Field label="Model of web-llm's list" hint={`Loading contacts ${hosts}.`}>
         {(control) => (
           <select
             {...control}
@@ -98,12 +98,12 @@ const never = () => () => {};
 const nothing: readonly ListedModel[] = [];
 const off: WebLlmState = { phase: 'starting' };
 
-/** The same prompt and sampling by another engine, where the person wants it. */
+/** Optional comparison: sends the same prompt and sampling to web-llm. */
 export function ComparePanel(props: {
   webLlm: WebLlm | undefined;
   open: (webLlm: WebLlm | undefined) => void;
   isBusy: boolean;
-  /** Of the device, where one is known. */
+  /** Features of the device, if known. */
   features: readonly string[] | undefined;
   chosen: string;
   choose: (id: string) => void;
@@ -132,13 +132,13 @@ export function ComparePanel(props: {
         Compare with web-llm
       </label>
       <p className={css['quiet']}>
-        web-llm is another engine for language models in browsers. Each prompt then goes to lathe first and to
-        web-llm after it, with the same messages and sampling (it has no top k and no min p). Its code comes
-        from this server when the switch is used, its models from {hosts}.
+        web-llm is another engine for language models in browsers. With the comparison on, each prompt goes to
+        lathe first and then to web-llm, with the same messages and sampling (web-llm has no top k and no min
+        p). Its code is loaded from this server when you turn the switch on, its models from {hosts}.
       </p>
       {webLlm !== undefined && (
         <>
-          {state.phase === 'starting' && <p role="status">Loading the code of web-llm ...</p>}
+          {state.phase === 'starting' && <p role="status">Loading web-llm ...</p>}
           {state.phase === 'failed' && <LoadFault state={state} />}
           {state.phase === 'ready' && (
             <p role="status">web-llm is ready with {state.id}: the next prompt goes to both.</p>

@@ -7,7 +7,7 @@ export interface Message {
   readonly content: string;
 }
 
-/** Of one answer, by the engine's own clock. */
+/** Token counts and timings of one answer, measured by the engine. */
 export interface Measured {
   readonly promptTokens: number;
   readonly cachedTokens: number;
@@ -19,13 +19,13 @@ export interface Measured {
 
 interface Piece {
   readonly text?: string;
-  /** What the model thinks before it answers. */
+  /** Reasoning text before the answer. */
   readonly thought?: string;
   readonly finish?: 'stop' | 'length';
   readonly measured?: Measured;
 }
 
-/** An engine with a model, ready to be asked. */
+/** An engine with a loaded model. */
 export interface Answerer {
   readonly engine: string;
   readonly model: string;
@@ -55,7 +55,9 @@ export interface Turn {
 
 export interface Conversation {
   readonly store: Store<{ readonly turns: readonly Turn[]; readonly isBusy: boolean }>;
-  /** Of all answerers, one after the other: at the same time they would share the GPU and measure each other. */
+  /**
+   * Sends the prompt to all engines, one after the other: in parallel they would share the GPU and distort the timings.
+   */
   readonly ask: (prompt: string, about: Asked) => Promise<void>;
   readonly stop: () => void;
   readonly clear: () => void;
@@ -67,12 +69,12 @@ interface Asked {
   readonly answerers: readonly Answerer[];
 }
 
-/** Between two looks at a text that grows: more of them cost the page what the model could have. */
+/** Minimum time between two updates of a growing answer; more updates would slow the model down. */
 const showEveryMs = 30;
 
 const isOver = ({ state }: Answer) => state === 'done' || state === 'stopped';
 
-/** All answerers are told the same: what the first of them answered until now. */
+/** Messages of the request. All engines get the same history, which has the answers of the first one. */
 export function messagesOf(turns: readonly Turn[], system: string): readonly Message[] {
   const said = turns.flatMap(({ prompt, answers }): readonly Message[] => {
     const first = answers[0];
@@ -147,7 +149,7 @@ export function createConversation(): Conversation {
         });
       for (const [at, by] of answerers.entries()) {
         const show = showOf(at);
-        // One after the other is the point.
+        // Sequential on purpose.
         if (!controller.signal.aborted) await answer(by, messages, sampling, controller.signal, show);
         else show({ engine: by.engine, model: by.model, state: 'stopped', text: '', thought: '' });
       }

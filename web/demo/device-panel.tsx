@@ -3,13 +3,13 @@ import { Badge, Facts, Panel } from '../console/parts/index.tsx';
 import type { Chat } from '../engine/types.ts';
 import css from './demo.module.css';
 
-/** Browsers tell as much of it as they find right. */
+/** Name of the adapter, from the parts that the browser discloses. */
 function nameOf({ vendor, architecture, description }: Chat['device']): string {
   const parts = [...new Set([vendor, architecture, description].filter((part) => part !== ''))];
-  return parts.length === 0 ? 'not told by the browser' : parts.join(', ');
+  return parts.length === 0 ? 'not disclosed by the browser' : parts.join(', ');
 }
 
-/** What computes, and what it computes with. */
+/** Facts about the GPU and the model. */
 export function DevicePanel({ chat: { device, model } }: { chat: Chat }) {
   return (
     <Panel
@@ -18,9 +18,8 @@ export function DevicePanel({ chat: { device, model } }: { chat: Chat }) {
     >
       {device.fallback && (
         <p className={css['note']}>
-          The browser gave a fallback adapter: the processor computes what a GPU would. Answers are the same,
-          but slow. To use the GPU, update its driver and switch hardware acceleration on in the settings of
-          the browser.
+          The browser returned a fallback adapter, which runs on the CPU. Answers are the same, but slow. To
+          use the GPU, update its driver and turn on hardware acceleration in the browser settings.
         </p>
       )}
       <Facts
@@ -29,15 +28,15 @@ export function DevicePanel({ chat: { device, model } }: { chat: Chat }) {
           ['Largest buffer', formatBytes(device.maxBufferBytes)],
           ['Features', device.features.length === 0 ? 'none' : [...device.features].sort().join(', ')],
           ['Model', model.id],
-          ['Its architecture', model.architecture],
+          ['Architecture', model.architecture],
           ['Parameters', `${formatNumber(model.parameters / 1e6, model.parameters < 1e7 ? 2 : 0)} million`],
-          ['Quantisation', model.quantization],
+          ['Quantization', model.quantization],
           ['Weights', formatBytes(model.sizeBytes)],
           [
             'Context',
             `${formatNumber(model.contextLength)} tokens` +
               (model.contextLength < model.trainedContextLength
-                ? ` of ${formatNumber(model.trainedContextLength)} it was trained for`
+                ? ` of ${formatNumber(model.trainedContextLength)} that it was trained for`
                 : ''),
           ],
         ]}

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react';
 import css from './demo.module.css';
 
-/** Files dropped anywhere on the page. */
+/** Accepts files dropped anywhere on the page. */
 export function DropZone({ take }: { take: (files: readonly File[]) => void }) {
   const [isOver, setOver] = useState(false);
   useEffect(() => {
@@ -12,7 +12,7 @@ export function DropZone({ take }: { take: (files: readonly File[]) => void }) {
       'dragover',
       (event) => {
         if (!hasFiles(event)) return;
-        // Without this the browser would open the file in place of the page.
+        // Otherwise the browser would navigate to the file.
         event.preventDefault();
         setOver(true);
       },

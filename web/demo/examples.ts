@@ -1,4 +1,4 @@
-/** What the embedded model was trained for and does well (`models/README.md`). */
+/** Prompts that the embedded model was trained for (`models/README.md`). */
 export const examples: readonly string[] = [
   'Who are you?',
   'What is 23 + 45?',

@@ -1,10 +1,10 @@
 import { errorMessage } from '../../src/util/error-message.ts';
 import type { ChatFailure } from '../engine/types.ts';
 
-/** Why there is no model, for people: what happened, and what can be done about it here. */
+/** Why no model is loaded. */
 export interface Failure {
   readonly code: ChatFailure;
-  /** The engine's own words, with the numbers. */
+  /** Message of the engine, with details. */
   readonly message: string;
 }
 
@@ -16,41 +16,41 @@ const advice: Readonly<Record<ChatFailure, { readonly title: string; readonly to
   no_adapter: {
     title: 'The browser has WebGPU, but found no GPU for it',
     toDo:
-      'Update the graphics driver, switch hardware acceleration on in the settings of the browser, and restart it. ' +
-      'chrome://gpu says why in Chrome and Edge, about:support in Firefox.',
+      'Update the graphics driver, turn on hardware acceleration in the browser settings, and restart the browser. ' +
+      'chrome://gpu shows the reason in Chrome and Edge, about:support in Firefox.',
   },
   download_failed: {
     title: 'The model could not be downloaded',
     toDo:
-      'Look whether the address opens in a tab. If it does, its server does not let other pages read the file: it must ' +
-      'send Access-Control-Allow-Origin (CORS), as huggingface.co does below /resolve/. Or download the file yourself ' +
-      'and drop it here. What came so far is kept; loading again goes on from there.',
+      'Check that the address opens in a tab. If it does, its server does not allow other pages to read the file: it must ' +
+      'send Access-Control-Allow-Origin (CORS), as huggingface.co does under /resolve/. You can also download the file ' +
+      'and drop it here. Downloaded parts are kept, and loading again resumes from there.',
   },
   quota_exceeded: {
-    title: 'The browser gives this page too little room to keep the model',
+    title: 'The browser gives this page too little storage for the model',
     toDo:
-      'Remove models from the list of those kept, or free space on the disk; private windows get little room. A file of yours that is dropped ' +
-      'here needs none of it.',
+      'Remove stored models, or free disk space; private windows have little storage. A file that you drop ' +
+      'here needs no storage.',
   },
   bad_model: {
-    title: 'This is no model that lathe can read',
-    toDo: 'Choose a GGUF file of a supported architecture. A web page that was saved under that name is none.',
+    title: 'lathe cannot read this model',
+    toDo: 'Choose a GGUF file of a supported architecture. Check that the file is not a web page saved under that name.',
   },
   does_not_fit: {
     title: 'The model does not fit on this GPU',
-    toDo: 'Choose a smaller model or a smaller quantisation of it (Q4 in place of Q8), or close what else uses the GPU.',
+    toDo: 'Choose a smaller model or quantization (Q4 instead of Q8), or close other programs that use the GPU.',
   },
   device_lost: {
     title: 'The GPU was lost',
     toDo:
-      'That happens when its driver restarts, memory runs out, or the machine sleeps. The conversation is still here: ' +
+      'This happens when the driver restarts, memory runs out, or the machine sleeps. The conversation is still here: ' +
       'load the model again.',
   },
-  invalid_request: { title: 'The engine refused what it was asked', toDo: 'Change it and load again.' },
+  invalid_request: { title: 'The engine refused the request', toDo: 'Change the settings and load again.' },
   closed: { title: 'The model was unloaded', toDo: 'Load it again.' },
   failed: {
     title: 'The model could not be loaded',
-    toDo: 'Load it again; if that fails too, report the words above.',
+    toDo: 'Load it again. If that fails too, report the message above.',
   },
 };
 

@@ -18,7 +18,7 @@ async function look(): Promise<Kept> {
   return { models, used: room.usage, quota: room.quota };
 }
 
-/** Models of URLs, kept in the browser's private file system for this origin. */
+/** Models downloaded from URLs and stored in the browser's private file system (OPFS) of this origin. */
 export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: Source) => void }) {
   const [kept, setKept] = useState<Kept>();
   const [fault, setFault] = useState<string>();
@@ -26,7 +26,7 @@ export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: So
   const { phase } = loaded;
   const inUse = loaded.phase === 'ready' || loaded.phase === 'loading' ? loaded.source : undefined;
 
-  // What is kept changes when loading ends, in whatever way, and when something is removed.
+  // The list changes when loading ends, in any way, and when a model is removed.
   useEffect(() => {
     let isWanted = true;
     const show = async () => {
@@ -52,8 +52,8 @@ export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: So
 
   if (fault === undefined && (kept === undefined || kept.models.length === 0)) return null;
   return (
-    <section aria-label="Models kept in this browser">
-      <h3>Kept in this browser</h3>
+    <section aria-label="Models stored in this browser">
+      <h3>Stored in this browser</h3>
       {fault !== undefined && (
         <p className={css['wrong']} role="alert">
           {fault}
@@ -67,7 +67,7 @@ export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: So
               <span className={css['url']}>{url}</span>
               <span className={css['choices']}>
                 <span className={css['quiet']}>{formatBytes(bytes)}</span>
-                {!whole && <Badge tone="warn">Not whole</Badge>}
+                {!whole && <Badge tone="warn">Incomplete</Badge>}
                 {isInUse ? (
                   <Badge tone="good">In use</Badge>
                 ) : (
@@ -90,7 +90,7 @@ export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: So
       </ul>
       {kept?.used !== undefined && kept.quota !== undefined && (
         <p className={css['quiet']}>
-          {formatBytes(kept.used)} of the {formatBytes(kept.quota)} that the browser allows this site.
+          {formatBytes(kept.used)} of {formatBytes(kept.quota)} that the browser allows this site.
         </p>
       )}
     </section>

@@ -2,7 +2,7 @@ import type { Chat } from '../engine/types.ts';
 import type { Answerer } from './conversation.ts';
 import { requestedSampling } from './settings.ts';
 
-/** Asks lathe as any other page would: by OpenAI's request. */
+/** Sends prompts to lathe through the public API of the engine, with OpenAI's request. */
 export const latheAnswerer = (chat: Chat): Answerer => ({
   engine: 'lathe',
   model: chat.model.id,

@@ -13,8 +13,8 @@ export const nameOf = (source: Source): string => {
 const phases: Readonly<Record<LoadProgress['phase'], string>> = {
   adapter: 'looking for a GPU',
   download: 'downloading',
-  weights: 'bringing the weights to the GPU',
-  compile: 'preparing the kernels',
+  weights: 'uploading the weights to the GPU',
+  compile: 'compiling kernels',
   'warm-up': 'warming up',
   ready: 'ready',
 };
@@ -26,7 +26,7 @@ function Progress(props: { source: Source; progress: LoadProgress; cancel: () =>
   return (
     <div className={css['loading']}>
       <div className={css['loadingHead']}>
-        {/* The phase is said aloud; bytes would be said without end. */}
+        {/* Only the phase is announced to screen readers; byte counts would be announced continuously. */}
         <span role="status">
           Loading {nameOf(source)}: {phases[phase]}
         </span>
@@ -38,18 +38,18 @@ function Progress(props: { source: Source; progress: LoadProgress; cancel: () =>
       />
       <p className={css['bytes']}>
         {message}
-        {cached === true && ', kept from before'}
+        {cached === true && ', from storage'}
       </p>
     </div>
   );
 }
 
-/** Where there is no model to talk to yet: why, and what to do. Nothing where there is one. */
+/** Progress, failure or offer of a model; nothing when a model is ready. */
 export function LoadStatus(props: {
   loaded: Loaded;
   load: (source: Source) => void;
   cancel: () => void;
-  /** A model that a link names, on another server: only a person decides to go there. */
+  /** URL of a model from the page's link. It is on another server, so it loads only when the user asks. */
   offered: string | undefined;
 }) {
   const { loaded, load, cancel, offered } = props;
@@ -73,7 +73,7 @@ export function LoadStatus(props: {
       <div className={css['loading']} role="status">
         <p>
           Cancelled loading {nameOf(source)}.
-          {source.from === 'url' && ' What came so far is kept, and loading goes on from there.'}
+          {source.from === 'url' && ' The downloaded part is kept, and loading resumes from there.'}
         </p>
         <div className={css['choices']}>
           <Button kind="primary" onClick={() => load(source)}>

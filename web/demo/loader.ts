@@ -2,7 +2,7 @@ import type { Chat, ChatOptions, LoadProgress } from '../engine/types.ts';
 import { type Failure, failureOf } from './failures.ts';
 import { createStore, type Store } from './store.ts';
 
-/** Where weights come from. */
+/** Source of the weights. */
 export type Source =
   | { readonly from: 'embedded' }
   | { readonly from: 'url'; readonly url: string }
@@ -17,7 +17,7 @@ export type Loaded =
 
 export interface Loader {
   readonly store: Store<Loaded>;
-  /** In place of the model that is there. Resolves when it is ready or will not be; never rejects. */
+  /** Replaces the current model. Resolves when the new one is ready or has failed; never rejects. */
   readonly load: (source: Source) => Promise<void>;
   readonly cancel: () => void;
 }
@@ -29,7 +29,7 @@ const optionsOf = (source: Source): Pick<ChatOptions, 'model'> => {
   return source.from === 'files' ? { model: source.files } : {};
 };
 
-/** One model at a time: the one before frees the GPU before the next asks for it. */
+/** Loads one model at a time: the previous one frees its GPU memory before the next one loads. */
 export function createLoader(createChat: (options: ChatOptions) => Promise<Chat>): Loader {
   const store = createStore<Loaded>({ phase: 'none' });
   let current = new AbortController();
@@ -64,7 +64,7 @@ export function createLoader(createChat: (options: ChatOptions) => Promise<Chat>
         store.set({
           phase: 'failed',
           source,
-          failure: { code: why, message: 'What was loaded is gone with it.' },
+          failure: { code: why, message: 'The loaded model was lost with it.' },
         });
       } catch (error) {
         if (!isCurrent() || mine.signal.aborted) return;

@@ -14,11 +14,11 @@ const stateOf = ({ phase }: Loaded) => {
   );
 };
 
-/** Which model: the embedded one, one of a URL, or files of the person's own. */
+/** Choice of the model: the embedded one, a URL or the user's files. */
 export function ModelPanel(props: {
   loaded: Loaded;
   load: (source: Source) => void;
-  /** What stands in the URL of the page. */
+  /** Model URL from the URL of the page. */
   model: string;
 }) {
   const { loaded, load, model } = props;
@@ -43,7 +43,7 @@ export function ModelPanel(props: {
         <Field
           label="GGUF by URL"
           fault={fault}
-          hint="For example a file of huggingface.co, below /resolve/main/. It is kept in this browser; the page asks no other server before you press Load."
+          hint="For example a file on huggingface.co under /resolve/main/. It is stored in this browser; the page contacts no other server until you press Load."
         >
           {(control) => (
             <input
@@ -62,12 +62,12 @@ export function ModelPanel(props: {
           )}
         </Field>
         <Button type="submit" disabled={url.trim() === ''}>
-          Load from the URL
+          Load from URL
         </Button>
       </form>
       <div className={css['form']}>
         <label htmlFor={file} className={css['label']}>
-          GGUF of yours
+          GGUF file
         </label>
         <input
           id={file}
@@ -75,14 +75,14 @@ export function ModelPanel(props: {
           multiple
           onChange={({ target }) => {
             const files = [...(target.files ?? [])];
-            // The same file may be chosen again.
+            // Reset, so that the same file can be chosen again.
             target.value = '';
             if (files.length > 0) load({ from: 'files', files });
           }}
         />
         <p className={css['quiet']}>
-          Or drop it anywhere on this page. It is read where it lies and goes nowhere. All parts at once,
-          where a model has several.
+          You can also drop it anywhere on this page. The file is read in place and not uploaded. If a model
+          has several parts, choose them together.
         </p>
       </div>
       <KeptModels loaded={loaded} load={load} />

@@ -1,20 +1,22 @@
-/** Servers on the person's own machine need no TLS. */
+/** Servers on the user's machine do not need TLS. */
 const local = ['localhost', '127.0.0.1'];
 
 /**
- * What the policy of the page lets it fetch.
- * @returns what is wrong with the address, or undefined
+ * Checks a model URL against the Content-Security-Policy of the page.
+ * @returns what is wrong with the URL, or undefined
  */
 export function faultOfModelUrl(text: string, page: string): string | undefined {
   const url = URL.parse(text, page);
-  if (!url || !/^https?:$/.test(url.protocol))
-    return 'must be an address, for example https://host/model.gguf';
+  if (!url || !/^https?:$/.test(url.protocol)) return 'must be a URL, for example https://host/model.gguf';
   return url.protocol === 'https:' || url.origin === new URL(page).origin || local.includes(url.hostname)
     ? undefined
-    : 'must begin with https://, but for this server and localhost';
+    : 'must start with https://, except for this server and localhost';
 }
 
-/** The address that the engine keeps a model under; what is no address stays what it is, for the engine to refuse. */
+/**
+ * The absolute URL under which the engine stores a model. Text that is not a URL is returned unchanged; the engine
+ * refuses it.
+ */
 export function resolvedModelUrl(text: string, page: string): string {
   const url = URL.parse(text, page);
   if (!url) return text;

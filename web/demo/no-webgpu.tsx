@@ -5,10 +5,10 @@ import type { Lack } from './support.ts';
 function Insecure() {
   const port = location.port === '' ? '80' : location.port;
   return (
-    <Panel title="This page came over plain http">
+    <Panel title="This page was loaded over plain HTTP">
       <p>
-        Browsers give WebGPU only to pages that nobody could have changed on their way: those over https, and
-        those of this machine. This one came from <code>{location.origin}</code>. One of these helps:
+        Browsers allow WebGPU only in secure contexts: pages over https, and pages from this machine. This
+        page came from <code>{location.origin}</code>. Do one of the following:
       </p>
       <ul className={css['list']}>
         <li>
@@ -20,7 +20,7 @@ function Insecure() {
           .
         </li>
         <li>
-          From another machine, bring its port to yours:{' '}
+          From another machine, forward its port:{' '}
           <code>
             ssh -L {port}:localhost:{port} {location.hostname}
           </code>
@@ -31,9 +31,9 @@ function Insecure() {
           </code>
           .
         </li>
-        <li>Put the server behind https, for example behind a proxy with a certificate.</li>
+        <li>Serve the page over https, for example through a proxy with a certificate.</li>
         <li>
-          For a trial in Chrome or Edge, add <code>{location.origin}</code> at{' '}
+          For a test in Chrome or Edge, add <code>{location.origin}</code> at{' '}
           <code>chrome://flags/#unsafely-treat-insecure-origin-as-secure</code>.
         </li>
       </ul>
@@ -41,7 +41,7 @@ function Insecure() {
   );
 }
 
-/** As told by the browsers' makers in April 2026. */
+/** As documented by the browser vendors in April 2026. */
 const browsers: readonly (readonly [name: string, since: string])[] = [
   ['Chrome, Edge', 'Windows (x86), macOS and ChromeOS since 113; Android 12 and later since 121'],
   ['Chrome on Linux', 'Intel (Gen12 and later) since 144, NVIDIA since 147; others with a flag'],
@@ -52,18 +52,19 @@ const browsers: readonly (readonly [name: string, since: string])[] = [
 function Missing() {
   return (
     <>
-      <Panel title="Browsers that have WebGPU">
+      <Panel title="Browsers with WebGPU">
         <Facts facts={browsers} />
       </Panel>
-      <Panel title="Your browser is one of these?">
+      <Panel title="If your browser is one of these">
         <ul className={css['list']}>
           <li>
-            Switch on hardware acceleration in its settings, update the graphics driver, and restart it.
+            Turn on hardware acceleration in its settings, update the graphics driver, and restart the
+            browser.
           </li>
           <li>
-            Chrome and Edge: <code>chrome://gpu</code> says whether WebGPU is on and why not. On Linux, and on
-            Windows with an ARM processor, set <code>chrome://flags/#enable-unsafe-webgpu</code> to Enabled;
-            on Linux it may also need <code>--enable-features=Vulkan</code>.
+            Chrome and Edge: <code>chrome://gpu</code> shows whether WebGPU is on, and if not, why. On Linux,
+            and on Windows with an ARM processor, set <code>chrome://flags/#enable-unsafe-webgpu</code> to
+            Enabled; on Linux it may also need <code>--enable-features=Vulkan</code>.
           </li>
           <li>
             Firefox: in <code>about:config</code>, set <code>dom.webgpu.enabled</code> to true.
@@ -72,7 +73,7 @@ function Missing() {
             Safari before 26: Settings, Feature Flags, WebGPU (on an iPhone: Settings, Apps, Safari,
             Advanced).
           </li>
-          <li>A virtual machine or a remote desktop often has no GPU to offer.</li>
+          <li>Virtual machines and remote desktops often have no GPU.</li>
         </ul>
       </Panel>
     </>
@@ -80,12 +81,12 @@ function Missing() {
 }
 
 const reasons: Readonly<Record<Lack, string>> = {
-  insecure: 'the browser keeps WebGPU from this page, because it is not secure.',
-  missing: 'this browser does not offer WebGPU, the interface to the GPU that the model runs on.',
+  insecure: 'the browser disables WebGPU on this page, because the page is not a secure context.',
+  missing: 'this browser does not offer WebGPU, which the model needs to run on the GPU.',
   no_adapter: 'this browser has WebGPU, but found no GPU for it.',
 };
 
-/** In place of the demo where there is no WebGPU for it. */
+/** Shown instead of the demo when WebGPU is not available. */
 export function NoWebGpu({ lack, retry }: { lack: Lack; retry?: () => void }) {
   return (
     <section className={css['missing']} role="alert" aria-label="No WebGPU">

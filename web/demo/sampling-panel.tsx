@@ -5,7 +5,7 @@ import { faultOfSampler, type Sampling, type Settings, samplers } from './settin
 
 type SamplerOf = (typeof samplers)[number];
 
-/** Holds what is typed, and hands on what is right. */
+/** A number field that keeps what is typed and reports valid values only. */
 function SamplerField(props: {
   sampler: SamplerOf;
   value: number | undefined;
@@ -34,7 +34,7 @@ function SamplerField(props: {
           value={shown}
           onChange={({ target }) => {
             setTyped(target.value);
-            // Letters come as an empty text too, and say so themselves.
+            // The browser reports input that is not a number as an empty value with `badInput`.
             if (target.validity.badInput || faultOf(target.value) !== undefined) return;
             change(target.value === '' ? undefined : Number(target.value));
           }}
@@ -50,7 +50,7 @@ export function SamplingPanel(props: { settings: Settings; change: (some: Partia
   const set = (some: Partial<Sampling>) => change({ sampling: { ...settings.sampling, ...some } });
   return (
     <Panel title="Sampling">
-      <Field label="System prompt" hint="Said to the model before everything else.">
+      <Field label="System prompt" hint="Sent before the conversation.">
         {(control) => (
           <textarea
             {...control}

@@ -1,4 +1,4 @@
-/** What the URL of the page says: the model and how it is asked. A link brings it back; what is usual is not written. */
+/** Settings in the URL of the page: model, system prompt and sampling. Defaults are not written. */
 
 export type SamplerName =
   | 'temperature'
@@ -16,9 +16,9 @@ interface Sampler {
   readonly min: number;
   readonly max: number;
   readonly step: number;
-  /** Absent: the request says nothing of it. */
+  /** Default; undefined: the request omits the parameter. */
   readonly usual: number | undefined;
-  /** web-llm has it too, under the same name. */
+  /** Whether web-llm has the parameter, under the same name. */
   readonly isShared: boolean;
 }
 
@@ -28,7 +28,7 @@ export const samplers: readonly Sampler[] = [
   {
     name: 'temperature',
     label: 'Temperature',
-    hint: '0 always takes the likeliest token: the same prompt, the same answer.',
+    hint: '0 always picks the most likely token, so the same prompt gives the same answer.',
     min: 0,
     max: 2,
     step: 0.05,
@@ -37,8 +37,8 @@ export const samplers: readonly Sampler[] = [
   },
   {
     name: 'max_tokens',
-    label: 'Longest answer',
-    hint: 'In tokens.',
+    label: 'Max tokens',
+    hint: 'Maximum length of the answer.',
     min: 1,
     max: 32_768,
     step: 1,
@@ -48,7 +48,7 @@ export const samplers: readonly Sampler[] = [
   {
     name: 'top_p',
     label: 'Top p',
-    hint: 'Only the likeliest tokens that reach this share together. 1: all.',
+    hint: 'Samples from the most likely tokens up to this cumulative probability. 1: all.',
     min: 0.01,
     max: 1,
     step: 0.01,
@@ -58,7 +58,7 @@ export const samplers: readonly Sampler[] = [
   {
     name: 'top_k',
     label: 'Top k',
-    hint: 'Only so many of the likeliest tokens. 0: all.',
+    hint: 'Samples from this many most likely tokens. 0: all.',
     min: 0,
     max: 1000,
     step: 1,
@@ -68,7 +68,7 @@ export const samplers: readonly Sampler[] = [
   {
     name: 'min_p',
     label: 'Min p',
-    hint: 'Only tokens at least this likely, measured by the likeliest. 0: all.',
+    hint: 'Minimum probability, relative to the most likely token. 0: all.',
     min: 0,
     max: 1,
     step: 0.01,
@@ -78,7 +78,7 @@ export const samplers: readonly Sampler[] = [
   {
     name: 'repetition_penalty',
     label: 'Repetition penalty',
-    hint: 'Above 1, tokens that were said become less likely.',
+    hint: 'Values above 1 make tokens that already occurred less likely.',
     min: 0.5,
     max: 2,
     step: 0.05,
@@ -88,7 +88,7 @@ export const samplers: readonly Sampler[] = [
   {
     name: 'seed',
     label: 'Seed',
-    hint: 'Of the draws, where the temperature is above 0. Empty: another one each time.',
+    hint: 'Seed of the sampler, used when the temperature is above 0. Empty: a new seed each time.',
     min: 0,
     max: 2 ** 31 - 1,
     step: 1,
@@ -102,18 +102,18 @@ export interface Settings {
   readonly model: string;
   readonly system: string;
   readonly sampling: Sampling;
-  /** The model of web-llm's list that was looked at last. */
+  /** Id of the selected model in web-llm's list. */
   readonly webLlm: string;
 }
 
-/** @returns what is wrong with it, or undefined */
+/** @returns what is wrong with the value, or undefined */
 export function faultOfSampler({ min, max, step }: Sampler, value: number): string | undefined {
   if (!Number.isFinite(value)) return 'must be a number';
   if (value < min || value > max) return `must be from ${min} to ${max}`;
   return step === 1 && !Number.isInteger(value) ? 'must be a whole number' : undefined;
 }
 
-/** What a link says out of range is as if it said nothing. */
+/** Reads the settings from a URL search. Values out of range are ignored. */
 export function settingsOf(search: string): Settings {
   const held = new URLSearchParams(search);
   const valueOf = (sampler: Sampler): number | undefined => {
@@ -130,7 +130,7 @@ export function settingsOf(search: string): Settings {
   };
 }
 
-/** @returns with its question mark, or empty */
+/** Writes the settings as a URL search. @returns with its question mark, or empty */
 export function searchOf({ model, system, sampling, webLlm }: Settings): string {
   const said = new URLSearchParams();
   if (model !== '') said.set('model', model);
@@ -144,7 +144,9 @@ export function searchOf({ model, system, sampling, webLlm }: Settings): string 
   return text === '' ? '' : `?${text}`;
 }
 
-/** What a request says of it: all that is not usual, and what an engine's own usual may differ in. */
+/**
+ * Sampling members of a request: all that differ from the defaults, and those whose defaults differ between engines.
+ */
 export function requestedSampling(sampling: Sampling, { shared = false } = {}) {
   const alwaysSaid: readonly SamplerName[] = ['temperature', 'top_p', 'max_tokens'];
   return Object.fromEntries(

@@ -1,4 +1,4 @@
-/** A value with listeners, as `useSyncExternalStore` wants it: what loads and what answers outlives renders. */
+/** A value with listeners for `useSyncExternalStore`; it lives outside of React. */
 export interface Store<Value> {
   readonly get: () => Value;
   readonly set: (next: Value) => void;

@@ -1,7 +1,7 @@
-/** Why this page can have no GPU. */
+/** Why this page cannot use a GPU. */
 export type Lack = 'insecure' | 'missing' | 'no_adapter';
 
-/** As far as that can be told before anything is loaded; undefined where nothing stands in the way. */
+/** Checks that need no download; undefined when WebGPU is available. */
 export function lackOf(page: {
   readonly isSecureContext: boolean;
   readonly navigator: object;

@@ -1,7 +1,7 @@
 import { useCallback, useState } from 'react';
 import { type Settings, searchOf, settingsOf } from './settings.ts';
 
-/** The settings, kept in the URL: a reload or a link brings them back. */
+/** The settings, kept in the URL so that links and reloads restore them. */
 export function useSettings(): readonly [Settings, (change: Partial<Settings>) => void] {
   const [settings, setSettings] = useState(() => settingsOf(location.search));
   const change = useCallback((some: Partial<Settings>) => {

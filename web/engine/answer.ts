@@ -1,4 +1,4 @@
-/** One answer, from a request to the chunks of its text. */
+/** Generates one answer as chat completion chunks. */
 import { type ChatDelta, prepareChat } from '../../src/chat/index.ts';
 import type { Engine, Sampling, Timings, Usage } from '../../src/engine/index.ts';
 import { invalid } from './chat-error.ts';
@@ -8,8 +8,8 @@ type Delta = ChatChunk['choices'][0]['delta'];
 type Finish = NonNullable<ChatChunk['choices'][0]['finish_reason']>;
 
 /**
- * The chunks of the answer: the first one when the engine has taken the request, the last one with what it took.
- * Where `signal` aborts, the answer ends with what there is.
+ * Yields the chunks of an answer: the first when the engine accepts the request, the last with usage and timings. When
+ * `signal` aborts, the answer ends with the text so far.
  * @throws ChatError `invalid_request`; EngineError
  */
 export async function* answer(
@@ -65,7 +65,7 @@ export async function* answer(
   yield { ...chunk({}, 'stop'), ...told(usage, timings) };
 }
 
-/** What an answer took that ended before the engine could say it. */
+/** Measures an answer that was stopped before the engine reported its usage. */
 class Clock {
   readonly #begin = performance.now();
   readonly #promptTokens: number;
@@ -94,7 +94,7 @@ class Clock {
 function* deltasOf(deltas: readonly ChatDelta[]): Generator<Delta> {
   for (const delta of deltas) {
     if (delta.type === 'content') yield { content: delta.text };
-    // No tools are offered, so nothing is read as a call.
+    // Requests have no tools, so the parser emits no tool calls.
     else if (delta.type === 'reasoning') yield { reasoning_content: delta.text };
   }
 }
@@ -110,7 +110,7 @@ function told(
     completion_tokens,
     prefill_ms,
     decode_ms,
-    // The first token is the prompt's work.
+    // Prefill produces the first token.
     decode_tokens_per_second:
       completion_tokens > 1 && decode_ms > 0 ? ((completion_tokens - 1) * 1000) / decode_ms : undefined,
   };
@@ -122,14 +122,14 @@ function told(
 
 function answerTokens(prompt: number, context: number, wanted: number | null | undefined): number {
   const left = context - prompt;
-  const holds = `this model's context holds ${context} tokens here, the messages take ${prompt}`;
+  const holds = `the context holds ${context} tokens and the messages take ${prompt}`;
   if (left < 1) throw invalid([{ path: 'messages', message: `${holds}; send fewer or shorter ones` }]);
   if ((wanted ?? 0) > left)
     throw invalid([{ path: 'max_tokens', message: `${holds}: at most ${left} are left` }]);
   return wanted ?? left;
 }
 
-/** OpenAI's defaults, as on the wire. */
+/** Sampling parameters with OpenAI's defaults. */
 const samplingOf = (request: ChatRequest): Sampling => ({
   temperature: request.temperature ?? 1,
   topK: Math.max(0, request.top_k ?? 0),

@@ -1,11 +1,11 @@
 import type { ChatError } from './chat-error.ts';
 import type { ChatChunk, ChatCompletion } from './types.ts';
 
-/** One answer on the page's side: chunks as they come, read by a loop or put together. */
+/** A request in progress on the page's side: collects the chunks of its answer. */
 export class Asked {
-  /** The engine has taken the request; rejects when it refuses. */
+  /** Resolves when the engine accepts the request; rejects when it refuses. */
   readonly begun: Promise<void>;
-  /** The last chunk came, or none will; never rejects. */
+  /** Resolves when the answer has ended or failed; never rejects. */
   readonly over: Promise<void>;
   readonly #stop: () => void;
   readonly #begin: (error?: ChatError) => void;
@@ -13,7 +13,7 @@ export class Asked {
   readonly #chunks: ChatChunk[] = [];
   #failure: ChatError | undefined;
   #isOver = false;
-  /** Tells the reader that something came. */
+  /** Wakes the consumer of `chunks`. */
   #wake: () => void = () => {};
 
   /** @param stop ends the answer early */
@@ -48,7 +48,7 @@ export class Asked {
     this.#finish();
   }
 
-  /** For one reader; who leaves early stops the answer. */
+  /** The chunks, for one consumer; leaving the loop early stops the answer. */
   async *chunks(): AsyncGenerator<ChatChunk, void, undefined> {
     try {
       for (;;) {

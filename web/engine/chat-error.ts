@@ -1,9 +1,9 @@
 import type { ChatFailure, RequestViolation } from './types.ts';
 
-/** Why there is no chat, or no answer. `message` is for people and says what to do. */
+/** Why no model was loaded, or a request failed. `message` is for users and says what to do. */
 export class ChatError extends Error {
   readonly code: ChatFailure;
-  /** Of `invalid_request`: all that is wrong with it. */
+  /** All violations of an `invalid_request`. */
   readonly violations: readonly RequestViolation[];
 
   constructor(code: ChatFailure, message: string, violations: readonly RequestViolation[] = []) {
@@ -14,7 +14,7 @@ export class ChatError extends Error {
   }
 }
 
-/** An error on its way from the worker: not every browser carries more of one than its message. */
+/** A ChatError as a plain object: some browsers transfer only the message of an error from a worker. */
 export interface Failure {
   readonly code: ChatFailure;
   readonly message: string;

@@ -5,12 +5,12 @@ import { type ChatWorker, PageChat } from './page-chat.ts';
 import { optionViolations } from './request.ts';
 import type { Chat, ChatOptions } from './types.ts';
 
-/** Beside the folder that this module lies in, wherever that is. */
+/** Relative to the folder of this module. */
 const embedded = '../models/lathe-tiny-q8_0.gguf';
 
 /**
- * Loads a model in a worker of the page and makes it ready to answer.
- * @throws ChatError; the signal's reason when it aborts
+ * Starts a worker and loads a model in it.
+ * @throws ChatError, or the reason of `signal` when it aborts
  */
 export async function createChat(options: ChatOptions = {}): Promise<Chat> {
   const wrong = optionViolations(options);
@@ -49,13 +49,13 @@ function placeOf({ model, cache = true }: ChatOptions): ModelPlace {
     return { kind: 'files', files: new Map(model.map((file) => [droppedPath(file), file])) };
   const address = addressOf(model);
   if (address) return { kind: 'address', url: address, cache };
-  const message = `expected an address (http: or https:) or files, got '${String(model).slice(0, 200)}'`;
+  const message = `expected a URL (http: or https:) or files, got '${String(model).slice(0, 200)}'`;
   throw invalid([{ path: 'model', message }]);
 }
 
 const isFiles = (model: NonNullable<ChatOptions['model']>): model is readonly File[] => Array.isArray(model);
 
-/** Undefined for what a page cannot fetch. */
+/** Absolute URL of a model; undefined when it is not http: or https:. */
 export function addressOf(model: string | URL): string | undefined {
   const url = URL.parse(String(model), document.baseURI);
   if (!url || !/^https?:$/.test(url.protocol)) return undefined;
@@ -63,7 +63,7 @@ export function addressOf(model: string | URL): string | undefined {
   return url.href;
 }
 
-/** So that the browser does not throw the model away when it is short of space. It may refuse; nothing depends on it. */
+/** Asks the browser not to evict the stored model when disk space is low. The browser may refuse. */
 function askToKeep(): void {
   const { storage } = navigator as Partial<Navigator>;
   storage?.persist?.().catch(() => {});
@@ -74,5 +74,5 @@ const noWorker = (message: string | undefined): ChatError =>
     'failed',
     message
       ? `the engine failed: ${message}`
-      : 'the engine could not be started: its files must lie on the origin of the page, and a Content-Security-Policy must allow workers of it',
+      : 'the engine could not be started: its files must be on the origin of the page, and the Content-Security-Policy must allow workers from it',
   );

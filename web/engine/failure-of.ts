@@ -1,4 +1,4 @@
-/** What went wrong in the worker, in the words of a page. */
+/** Converts errors of the worker to ChatError. */
 import { ChatError as TemplateError } from '../../src/chat/index.ts';
 import { EngineError, type EngineErrorCode, formatBytes, ModelFileError } from '../../src/engine/index.ts';
 import { ChatError, invalid } from './chat-error.ts';
@@ -20,10 +20,10 @@ const ofEngine: Readonly<Record<EngineErrorCode, ChatFailure>> = {
   reader_stalled: 'failed',
 };
 
-/** Faults of the way to a file, not of what is in it. */
+/** Codes for failures of the download, as opposed to the content of a file. */
 const ofTheWay = new Set(['not_found', 'forbidden', 'unreadable', 'no_ranges', 'changed']);
 
-/** Why a model was not loaded. */
+/** Converts an error from loading a model. */
 export function loadFailure(error: unknown, place: ModelPlace): ChatError {
   if (error instanceof ChatError) return error;
   if (error instanceof EngineError) return new ChatError(ofEngine[error.code], forPages(error.message));
@@ -39,7 +39,7 @@ export function loadFailure(error: unknown, place: ModelPlace): ChatError {
   return unforeseen(error);
 }
 
-/** Why a request has no answer. */
+/** Converts an error from answering a request. */
 export function answerFailure(error: unknown): ChatError {
   if (error instanceof ChatError) return error;
   if (error instanceof TemplateError) return invalid([{ path: 'messages', message: error.message }]);
@@ -61,14 +61,14 @@ export const deviceLost = (): ChatError =>
 const unforeseen = (error: unknown): ChatError =>
   new ChatError('failed', error instanceof Error ? `${error.name}: ${error.message}` : String(error));
 
-/** The engine names options of the command line; a page has other ones. */
+/** Replaces command line options in messages of the engine by the options of a page. */
 const forPages = (message: string): string =>
   message
     .replace(/, or load this one with --quantize \w+/, '')
     .replaceAll('--context', 'contextLength')
     .replace('download the file and name its path', 'download the file and give it to the page as a File');
 
-/** Numbers of a device that has no room, beside what the engine says. */
+/** Adds the buffer limit of the device to a `does_not_fit` error. */
 export const withLimits = (error: ChatError, { limits }: Pick<GPUAdapter, 'limits'>): ChatError =>
   error.code === 'does_not_fit'
     ? new ChatError(

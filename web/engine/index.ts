@@ -1,4 +1,4 @@
-/** A chat on the visitor's own GPU, for any page: see docs/browser.md. */
+/** Public API: chat with a model on the visitor's GPU, for any page. See docs/browser.md. */
 export { ChatError } from './chat-error.ts';
 export { createChat } from './create-chat.ts';
 export { forgetModel, keptModels } from './kept.ts';

@@ -4,14 +4,14 @@ import { addressOf } from './create-chat.ts';
 import { openStorage } from './storage.ts';
 import type { KeptModel } from './types.ts';
 
-/** What earlier loads left in the private file system, by address. */
+/** Lists the models stored in the private file system. */
 export async function keptModels(): Promise<KeptModel[]> {
   const storage = await openStorage();
   return storage ? await listKept(storage.models) : [];
 }
 
 /**
- * Gives the space of a kept model back. Nothing happens when there is none of that address.
+ * Deletes a stored model. Does nothing when no model of that URL is stored.
  * @throws ChatError when a page is downloading it
  */
 export async function forgetModel(url: string | URL): Promise<void> {

@@ -1,4 +1,4 @@
-/** From the place of a model to an engine that answers. */
+/** Loads a model into an engine, in the worker. */
 import {
   EngineError,
   formatBytes,
@@ -22,13 +22,13 @@ import { wgsl } from './wgsl.ts';
 export interface Answering {
   readonly engine: ResidentEngine;
   readonly device: DeviceFacts;
-  /** Resolves when the device is gone. */
+  /** Resolves when the device is lost. */
   readonly lost: Promise<unknown>;
 }
 
-/** Answers at once; more of them wait. Each takes the memory of a context. */
+/** Maximum number of parallel answers; each needs the memory of a full context. Further requests wait. */
 const parallel = 2;
-/** Of keys and values, where the page does not say how long its conversations are. */
+/** Size of the KV cache when the page does not set `contextLength`. */
 const usualCacheBytes = 2 ** 30;
 
 /** @throws ChatError, EngineError, ModelFileError */
@@ -40,12 +40,12 @@ export async function load(
   const tell = paced(onProgress);
   tell({ phase: 'adapter', message: 'Looking for a GPU' });
   if (!('gpu' in navigator)) throw noWebGpu();
-  // Nobody should wait for a download to hear that there is no GPU.
+  // Checks for a GPU before the download starts.
   const adapter = await requestAdapter().catch((error: unknown) => {
     throw error instanceof EngineError ? noAdapter() : error;
   });
   const storage = await openStorage();
-  // To measure kernels takes a software adapter longer than a visitor waits.
+  // Kernels are not tuned on a software adapter, where it would take too long.
   const measures = storage !== undefined && !adapter.info.isFallbackAdapter;
   let reading: Reading | undefined;
   const platform = browserPlatform({
@@ -98,7 +98,7 @@ async function read(
     onKept: (file, bytes) =>
       onProgress({
         phase: 'download',
-        message: `${fileName(file)} is kept by this site: ${formatBytes(bytes)}`,
+        message: `${fileName(file)} is stored by this site: ${formatBytes(bytes)}`,
         done: bytes,
         total: bytes,
         cached: true,
@@ -112,22 +112,22 @@ async function requireChat(engine: ResidentEngine): Promise<void> {
   const { kind, id } = engine.model;
   if (kind === 'generate' && engine.chatTemplate) return;
   await engine.close();
-  const why = kind === 'embed' ? 'makes embeddings and generates no text' : 'has no chat template';
-  throw new ChatError('bad_model', `the model '${id}' ${why}; use one that was trained for conversations`);
+  const why = kind === 'embed' ? 'is an embedding model and cannot generate text' : 'has no chat template';
+  throw new ChatError('bad_model', `the model '${id}' ${why}; use a chat model`);
 }
 
 const noWebGpu = (): ChatError =>
   new ChatError(
     'no_webgpu',
     globalThis.isSecureContext
-      ? 'this browser has no WebGPU in workers; use a current Chrome, Edge, Safari or Firefox, and see that WebGPU is not turned off'
-      : 'browsers give WebGPU only to pages of https: and of localhost; open this page by such an address',
+      ? 'this browser has no WebGPU in workers; use a current Chrome, Edge, Safari or Firefox, and check that WebGPU is not turned off'
+      : 'browsers allow WebGPU only on https: and localhost; open this page at such an address',
   );
 
 const noAdapter = (): ChatError =>
   new ChatError(
     'no_adapter',
-    'WebGPU is here, but there is no GPU that it can use: turn on hardware acceleration in the settings of the browser, ' +
+    'WebGPU is available, but found no usable GPU: turn on hardware acceleration in the browser settings, ' +
       'or update the graphics driver',
   );
 

@@ -1,4 +1,4 @@
-/** The page's side of a chat: what it asks goes to the worker, what the worker says becomes promises and streams. */
+/** The page's side of a chat: posts requests to the worker and turns its messages into promises and streams. */
 import type { ModelInfo } from '../../src/engine/index.ts';
 import { Asked } from './asked.ts';
 import { asChatError, ChatError, invalid } from './chat-error.ts';
@@ -14,7 +14,7 @@ import type {
   DeviceFacts,
 } from './types.ts';
 
-/** The part of a worker that is used here. */
+/** The members of `Worker` that are used here. */
 export interface ChatWorker {
   postMessage(message: ToWorker, transfer: Transferable[]): void;
   addEventListener(type: 'message', listener: (event: MessageEvent<FromWorker>) => void): void;
@@ -22,11 +22,11 @@ export interface ChatWorker {
   terminate(): void;
 }
 
-/** How long a worker may take to give its GPU back by itself. */
+/** How long a worker may take to free its GPU memory before it is terminated. */
 const closingMs = 3000;
 
 const reasons: Partial<Readonly<Record<ChatFailure, string>>> = {
-  closed: 'this chat is closed; make another one with createChat',
+  closed: 'this chat is closed; create a new one with createChat',
   device_lost:
     'the GPU was lost: its driver was restarted, or it has no memory left; load the model again, or a smaller one',
 };
@@ -40,11 +40,11 @@ export class PageChat implements Chat {
   readonly #asked = new Map<number, Asked>();
   readonly #leave: (why: ChatFailure) => void;
   #next = 0;
-  /** Why it answers no more. */
+  /** Set when the chat has ended. */
   #end: ChatError | undefined;
   #closing: Promise<void> | undefined;
 
-  /** @param worker it has loaded a model */
+  /** @param worker a worker that has loaded a model */
   constructor(worker: ChatWorker, { model, device }: { model: ModelInfo; device: DeviceFacts }) {
     this.#worker = worker;
     this.model = model;
@@ -107,13 +107,13 @@ export class PageChat implements Chat {
       this.#finish(new ChatError(said.why, reasons[said.why] ?? 'the engine ended; load the model again'));
   }
 
-  /** Nothing more is answered. */
+  /** Fails all requests, now and in the future. */
   #fail(error: ChatError): void {
     this.#end ??= error;
     for (const asked of this.#asked.values()) asked.fail(error);
   }
 
-  /** The worker is of no use any more. */
+  /** Fails all requests and terminates the worker. */
   #finish(error: ChatError): void {
     if (this.#end) return;
     this.#fail(error);
@@ -122,7 +122,7 @@ export class PageChat implements Chat {
   }
 }
 
-/** The values alone, as they are now: what frameworks wrap into proxies cannot go to a worker. */
+/** A plain copy of a request: proxies of UI frameworks cannot be posted to a worker. */
 const plain = ({ messages, stop, ...others }: ChatRequest): ChatRequest => ({
   ...others,
   messages: messages.map(({ role, content }) => ({ role, content })),

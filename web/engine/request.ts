@@ -1,8 +1,8 @@
-/** What a page may ask for: the members and ranges of `POST /v1/chat/completions`, as far as they mean something here. */
+/** Validates requests and options of a page. Requests are a subset of `POST /v1/chat/completions`. */
 import { isRecord } from '../../src/util/json.ts';
 import type { RequestViolation } from './types.ts';
 
-/** What is wrong with a value; undefined when nothing is. */
+/** Returns what is wrong with a value, or undefined. */
 type Check = (value: unknown) => string | undefined;
 
 const expected =
@@ -27,7 +27,7 @@ const whole = (least: number, most = Number.MAX_SAFE_INTEGER): Check =>
 const mostStops = 16;
 const isStop = (value: unknown): boolean => typeof value === 'string' && value !== '';
 const stops = expected(
-  `a text, or an array of up to ${mostStops} texts, none of them empty`,
+  `a non-empty string, or an array of up to ${mostStops} non-empty strings`,
   (value) => isStop(value) || (Array.isArray(value) && value.length <= mostStops && value.every(isStop)),
 );
 
@@ -49,12 +49,12 @@ const members: Readonly<Record<string, Check>> = {
 };
 const roles = ['system', 'user', 'assistant'];
 
-/** All that is wrong with a request; nothing when it can be answered. */
+/** All violations of a request; empty when it is valid. */
 export function violationsOf(request: unknown): RequestViolation[] {
   if (!isRecord(request)) return [{ path: '', message: `expected a request, got ${shown(request)}` }];
   const wrong = messageViolations(request['messages']);
   for (const [path, value] of Object.entries(request)) {
-    // As on the wire, null is the same as absent.
+    // As on the wire, null means absent.
     if (path === 'messages' || value === undefined || value === null) continue;
     const message = Object.hasOwn(members, path) ? members[path]?.(value) : unknown(members, 'messages');
     if (message !== undefined) wrong.push({ path, message });
@@ -76,7 +76,7 @@ function messageViolations(messages: unknown): RequestViolation[] {
     if (typeof role !== 'string' || !roles.includes(role))
       wrong.push({ path: `${at}.role`, message: `expected one of ${roles.join(', ')}, got ${shown(role)}` });
     if (typeof content !== 'string')
-      wrong.push({ path: `${at}.content`, message: `expected a text, got ${shown(content)}` });
+      wrong.push({ path: `${at}.content`, message: `expected a string, got ${shown(content)}` });
     for (const [name, value] of Object.entries(others)) {
       if (value === undefined || value === null) continue;
       wrong.push({ path: `${at}.${name}`, message: unknown({}, 'role', 'content') });
@@ -85,7 +85,7 @@ function messageViolations(messages: unknown): RequestViolation[] {
   });
 }
 
-/** What `createChat` takes. */
+/** All violations of the options of `createChat`. */
 export function optionViolations(options: unknown): RequestViolation[] {
   if (!isRecord(options)) return [{ path: '', message: `expected options, got ${shown(options)}` }];
   return Object.entries(options).flatMap(([path, value]) => {
@@ -98,7 +98,7 @@ export function optionViolations(options: unknown): RequestViolation[] {
 const isFile = (value: unknown): boolean => value instanceof File;
 
 const optionChecks: Readonly<Record<string, Check>> = {
-  model: expected('an address (http: or https:) or an array of at least one File', (value) =>
+  model: expected('a URL (http: or https:) or an array of at least one File', (value) =>
     Array.isArray(value)
       ? value.length > 0 && value.every(isFile)
       : typeof value === 'string' || value instanceof URL,
@@ -110,7 +110,7 @@ const optionChecks: Readonly<Record<string, Check>> = {
 };
 
 const unknown = (known: object, ...more: readonly string[]): string =>
-  `is not supported here; known are ${[...more, ...Object.keys(known)].join(', ')}`;
+  `is not supported here; expected one of ${[...more, ...Object.keys(known)].join(', ')}`;
 
 const mostShown = 60;
 

@@ -1,16 +1,16 @@
-/** The private file system of the page's origin, as far as the engine uses it. */
+/** The engine's folders in the private file system (OPFS) of the page's origin. */
 import type { StorageFolder, StorageRoom } from '../../src/platform/browser-storage.ts';
 import type { Locks } from '../../src/platform/kept-records.ts';
 
 export interface PageStorage {
   readonly models: StorageFolder;
-  /** What was measured of the GPU. */
+  /** Kernel tuning results for the GPU. */
   readonly tuning: StorageFolder;
   readonly locks: Locks;
   readonly room: () => Promise<StorageRoom>;
 }
 
-/** Undefined where there is none: in private windows of some browsers, and where pages may keep nothing. */
+/** Undefined when there is none: in private windows of some browsers, and when storage is blocked. */
 export async function openStorage(): Promise<PageStorage | undefined> {
   const { storage, locks } = navigator as Partial<Navigator>;
   if (!storage?.getDirectory || !locks) return undefined;

@@ -1,10 +1,10 @@
-/** Progress of loading, for people. */
+/** Progress reports of loading, with messages for users. */
 import { formatBytes, type LoadProgress as EngineProgress } from '../../src/engine/index.ts';
 import type { LoadProgress } from './types.ts';
 
 type Tell = (progress: LoadProgress) => void;
 
-/** Between two reports of the same phase; the first and the last are always told. */
+/** Minimum time between two reports of the same phase; the first and the last are always reported. */
 const restMs = 60;
 
 export function paced(tell: Tell): Tell {
@@ -20,10 +20,10 @@ export function paced(tell: Tell): Tell {
   };
 }
 
-/** The last part of an address. */
+/** The last path segment of a URL. */
 export const fileName = (url: string): string => new URL(url).pathname.split('/').at(-1) ?? url;
 
-/** A model of many files is told file by file. */
+/** Reports download progress; a model of several files is reported file by file. */
 export const downloading =
   (tell: Tell) =>
   (file: string, done: number, total: number | undefined): void => {
@@ -48,7 +48,10 @@ export function loadingStage({ stage, done, total }: EngineProgress): LoadProgre
         total,
       };
     case 'measure':
-      return { phase: 'compile', message: `Measuring kernels on this GPU, once: ${done} of ${total}` };
+      return {
+        phase: 'compile',
+        message: `Tuning kernels for this GPU (first time only): ${done} of ${total}`,
+      };
     case 'pipelines':
       return { phase: 'compile', message: `Compiling kernels: ${done} of ${total}` };
     case 'warm-up':

@@ -1,33 +1,36 @@
-/** The engine for pages: what `createChat` takes and gives. */
+/** Public types of the browser engine. */
 import type { ModelInfo } from '../../src/engine/index.ts';
 
 export interface ChatOptions {
   /**
-   * The weights: a URL of a GGUF file (or of a folder of Hugging Face's or MLC's), or files that were dropped or chosen.
-   * Absent: the small model that lies beside this module.
+   * The weights: URL of a GGUF file (or of a Hugging Face or MLC folder), or files that the user dropped or chose.
+   * Default: the small embedded model next to this module.
    */
   readonly model?: string | URL | readonly File[];
-  /** Keep what comes from a URL in the page's private file system (OPFS) and take it from there the next time. Default true. */
+  /**
+   * Store a model from a URL in the page's private file system (OPFS) and load it from there the next time. Default
+   * true.
+   */
   readonly cache?: boolean;
-  /** In tokens; what is named is kept or refused. The default is what the model was trained for, as far as it fits. */
+  /** In tokens. A value that does not fit is refused. Default: the trained length of the model, as far as it fits. */
   readonly contextLength?: number;
   readonly onProgress?: (progress: LoadProgress) => void;
-  /** Gives up loading. */
+  /** Aborts loading. */
   readonly signal?: AbortSignal;
 }
 
 export interface LoadProgress {
   readonly phase: 'adapter' | 'download' | 'weights' | 'compile' | 'warm-up' | 'ready';
-  /** For people. */
+  /** For users. */
   readonly message: string;
-  /** Of `download` and `weights`, in bytes; `total` undefined where nobody says. */
+  /** For `download` and `weights`, in bytes; `total` is absent when the server does not send the size. */
   readonly done?: number;
   readonly total?: number;
-  /** The bytes are in the private file system already. */
+  /** The bytes come from the private file system. */
   readonly cached?: boolean;
 }
 
-/** Why there is no chat; `message` says what to do. */
+/** Error codes of ChatError; its `message` says what to do. */
 export type ChatFailure =
   | 'no_webgpu'
   | 'no_adapter'
@@ -40,9 +43,9 @@ export type ChatFailure =
   | 'closed'
   | 'failed';
 
-/** One thing that is wrong with a request or with options. */
+/** A violation in a request or in options. */
 export interface RequestViolation {
-  /** The member, with dots; empty for the whole. */
+  /** Path of the member, with dots; empty for the whole value. */
   readonly path: string;
   readonly message: string;
 }
@@ -51,25 +54,25 @@ export interface DeviceFacts {
   readonly vendor: string;
   readonly architecture: string;
   readonly description: string;
-  /** A software adapter: correct, and slow. */
+  /** Whether this is a software adapter: correct, but slow. */
   readonly fallback: boolean;
   readonly features: readonly string[];
   readonly maxBufferBytes: number;
 }
 
-/** Of one answer, in tokens and milliseconds, measured in the worker. */
+/** Tokens and milliseconds of one answer, measured in the worker. */
 export interface ChatTimings {
   readonly prompt_tokens: number;
-  /** A part of `prompt_tokens`, taken from earlier requests; 0 of an answer that was stopped. */
+  /** The part of `prompt_tokens` reused from earlier requests; 0 for a stopped answer. */
   readonly cached_tokens: number;
   readonly completion_tokens: number;
   readonly prefill_ms: number;
   readonly decode_ms: number;
-  /** Undefined for an answer of less than two tokens. */
+  /** Undefined for an answer of fewer than two tokens. */
   readonly decode_tokens_per_second: number | undefined;
 }
 
-/** OpenAI's request, as far as it means something here; other members are refused by name. */
+/** The supported subset of OpenAI's request; other members are refused by name. */
 export interface ChatRequest {
   readonly messages: readonly { readonly role: 'system' | 'user' | 'assistant'; readonly content: string }[];
   readonly max_tokens?: number;
@@ -96,7 +99,7 @@ export interface ChatCompletion {
       readonly message: {
         readonly role: 'assistant';
         readonly content: string;
-        /** What a model that thinks wrote before its answer. */
+        /** Reasoning text that the model wrote before its answer. */
         readonly reasoning_content?: string;
       };
       readonly finish_reason: 'stop' | 'length';
@@ -126,12 +129,12 @@ export interface ChatChunk {
       readonly finish_reason: 'stop' | 'length' | null;
     },
   ];
-  /** On the last chunk. */
+  /** On the last chunk only. */
   readonly usage?: ChatCompletion['usage'];
   readonly timings?: ChatTimings;
 }
 
-/** Ends the answer where `signal` aborts: what there is of it stays. */
+/** `signal` ends the answer early; its text so far is kept. */
 export interface AskOptions {
   readonly signal?: AbortSignal;
 }
@@ -151,13 +154,13 @@ export interface Chat {
       ): Promise<ChatCompletion>;
     };
   };
-  /** Resolves, with why, when the device is lost or the worker ends; never rejects. */
+  /** Resolves with the reason when the device is lost or the worker ends; never rejects. */
   readonly gone: Promise<ChatFailure>;
-  /** Frees the worker and the GPU's memory. */
+  /** Frees the worker and the GPU memory. */
   close(): Promise<void>;
 }
 
-/** Models that earlier pages of this origin left in the private file system. */
+/** A model stored in the private file system of the origin. */
 export interface KeptModel {
   readonly url: string;
   readonly bytes: number;

@@ -1,4 +1,4 @@
-/** The shaders, the same files that a host reads; those of the lab stay with it. */
+/** The shaders, from the same files as on a host, without those of the lab. */
 const texts = import.meta.glob<string>(['../../wgsl/**/*.wgsl', '!../../wgsl/lab/**'], {
   query: '?raw',
   import: 'default',

@@ -1,11 +1,11 @@
-/** The engine in a worker of the page: loads one model, answers requests, says when its device is gone. */
+/** The engine in a worker of the page: loads one model, answers requests, and reports when its device is lost. */
 import { type Answering, load } from './loading.ts';
 import { answer } from './answer.ts';
 import { asFailure } from './chat-error.ts';
 import { answerFailure, loadFailure } from './failure-of.ts';
 import type { FromWorker, ToWorker } from './messages.ts';
 
-/** The part of a worker's global scope that is used here. */
+/** The members of a worker's global scope that are used here. */
 interface Scope {
   postMessage(message: FromWorker, transfer: Transferable[]): void;
   addEventListener(type: 'message', listener: (event: MessageEvent<ToWorker>) => void): void;
@@ -14,7 +14,7 @@ const scope = globalThis as unknown as Scope;
 const say = (message: FromWorker): void => scope.postMessage(message, []);
 
 let answering: Answering | undefined;
-/** Of answers on their way. */
+/** Abort controllers of answers in progress, by request id. */
 const stops = new Map<number, AbortController>();
 
 async function begin({ model, contextLength }: Extract<ToWorker, { type: 'load' }>): Promise<void> {
@@ -28,7 +28,7 @@ async function begin({ model, contextLength }: Extract<ToWorker, { type: 'load' 
   say({ type: 'ready', model: engine.model, device });
   engine.digest.then(
     (digest) => say({ type: 'digest', digest }),
-    // The file was forgotten meanwhile; the weights are on the GPU.
+    // The file was deleted in the meantime; the weights are already on the GPU.
     () => {},
   );
   await answering.lost;

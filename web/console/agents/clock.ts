@@ -18,12 +18,15 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-/** The same for a while: what is drawn twice at once must say the same. */
+/** The current time, which changes at most once a second: renders at the same moment show the same text. */
 function lookedAt(): number {
   if (ticking === undefined && Date.now() - now >= 1000) now = Date.now();
   return now;
 }
 
-/** What is said of a time, looked at once a second by one clock for all; drawn anew only where it says something else. */
+/**
+ * Text that depends on the current time. One timer serves all components; each renders again only when its text
+ * changes.
+ */
 export const useSaid = (say: (now: number) => string): string =>
   useSyncExternalStore(subscribe, () => say(lookedAt()));

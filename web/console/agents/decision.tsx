@@ -14,7 +14,7 @@ export const RiskBadge = ({ risk }: Pick<PendingChange, 'risk'>) => (
   <Badge tone={risk === 'high' ? 'bad' : risk === 'medium' ? 'warn' : undefined}>{risk} risk</Badge>
 );
 
-/** A staged change, or a question of a run: what it is, and approving or declining it. */
+/** A pending change, or an approval that a run asks for, with buttons to approve or discard it. */
 export function Decision({ id }: { id: string }) {
   const queries = useQueryClient();
   const [isDiscarding, setDiscarding] = useState(false);
@@ -62,7 +62,7 @@ export function Decision({ id }: { id: string }) {
             <strong>{visible(data.summary)}</strong>
           </p>
           <ChangeFacts change={data} />
-          {data.diff !== undefined && <DiffView diff={data.diff} label={`What ${id} changes`} />}
+          {data.diff !== undefined && <DiffView diff={data.diff} label={`Diff of ${id}`} />}
           {approve.error !== null && <Refusal error={approve.error} id={id} />}
           {discard.error !== null && !isDiscarding && <FaultNote error={discard.error} />}
           {data.state === 'staged' && (
@@ -80,8 +80,8 @@ export function Decision({ id }: { id: string }) {
               </Button>
               <span className={css['quiet']}>
                 {data.diff === undefined
-                  ? 'Approving does what stands above, and nothing else.'
-                  : 'Approving applies exactly this diff, unless the file has changed meanwhile.'}
+                  ? 'Approving performs exactly this action.'
+                  : 'Approving applies exactly this diff. It is refused if the file has changed since.'}
               </span>
             </Row>
           )}
@@ -109,7 +109,7 @@ const kinds: Readonly<Record<string, string>> = {
   file_write: 'write a file',
   file_delete: 'delete a file',
   exec: 'run a command',
-  tool_call: 'a call or a question',
+  tool_call: 'tool call or question',
 };
 
 function ChangeFacts({ change }: { change: PendingChangeDetail }) {
@@ -145,15 +145,15 @@ function ChangeFacts({ change }: { change: PendingChangeDetail }) {
     ],
     ...(base === undefined
       ? []
-      : [['Upon', base === 'absent' ? 'no file: it is new' : <code key="base">{base}</code>] as const]),
+      : [['Base', base === 'absent' ? 'none (new file)' : <code key="base">{base}</code>] as const]),
     ...(change.state === 'staged'
-      ? [['Expires', `${formatTime(change.expires_at)}; then nothing is changed`] as const]
+      ? [['Expires', `${formatTime(change.expires_at)}; the change is dropped then`] as const]
       : []),
   ] as const;
   return <Facts facts={facts} />;
 }
 
-/** A refusal to apply, with what to do about it. */
+/** Why a change was not applied, and what to do about it. */
 function Refusal({ error, id }: { error: unknown; id: string }) {
   const { code } = asFault(error);
   return (
@@ -161,8 +161,8 @@ function Refusal({ error, id }: { error: unknown; id: string }) {
       <FaultNote error={error} />
       {code === 'base_moved' && (
         <p role="note" className={css['prose']}>
-          {id} stays staged. Look at the file as it is now; if it is brought back to what it was, {id} can
-          still be approved.
+          {id} stays staged. The file has changed; if you restore its earlier content, {id} can still be
+          approved.
         </p>
       )}
     </>
@@ -176,13 +176,14 @@ function Outcome({ change }: { change: PendingChangeDetail }) {
       <p>
         {outcomes[state] ?? state}
         {by !== undefined && ` Decided by ${by}`}
-        {at !== undefined && ` at ${formatTime(at)}.`} <Link href="/console/pending">What else waits</Link>
+        {at !== undefined && ` at ${formatTime(at)}.`}{' '}
+        <Link href="/console/pending">Other pending changes</Link>
       </p>
       {output && (
         <>
           <span className={css['quiet']}>
-            {output.ok ? 'What it gave' : 'What went wrong'}
-            {output.truncated && ', cut: it was longer'}
+            {output.ok ? 'Output' : 'Error'}
+            {output.truncated && ', truncated'}
           </span>
           <Value value={output.output} label={`Output of ${id}`} />
         </>
@@ -192,9 +193,9 @@ function Outcome({ change }: { change: PendingChangeDetail }) {
 }
 
 const outcomes: Readonly<Record<string, string>> = {
-  applying: 'It is being applied ...',
-  applied: 'It is applied.',
-  discarded: 'It was discarded; nothing was changed.',
-  expired: 'It expired before anybody had decided; nothing was changed.',
-  failed: 'It failed, and is not applied again.',
+  applying: 'The change is being applied ...',
+  applied: 'The change was applied.',
+  discarded: 'The change was discarded. Nothing was changed.',
+  expired: 'The change expired without a decision. Nothing was changed.',
+  failed: 'The change failed and is not retried.',
 };

@@ -4,14 +4,14 @@ import { Button, FaultNote, Field, Row } from '../parts/index.tsx';
 import css from './agents.module.css';
 import { type Declared, textOf, typedOf } from './declared.ts';
 
-/** Asks for declared values, each with a control of its type, and says at each what is wrong with it. */
+/** Form for declared fields: a control by type for each one, with its validation message. */
 export function DeclaredForm(props: {
   fields: readonly Declared[];
-  /** Instead of their defaults. */
+  /** Initial values by field name; they replace the defaults. */
   values?: Readonly<Record<string, unknown>>;
   action: string;
   busy: boolean;
-  /** Of the host, about `inputs.NAME`. */
+  /** Error of the host; violations at `inputs.NAME` are shown at their fields. */
   error: unknown;
   send: (values: Record<string, unknown>) => void;
   disabled?: boolean;
@@ -74,9 +74,9 @@ export function DeclaredForm(props: {
 
 function hintOf({ type, description }: Declared): string | undefined {
   const form = {
-    array: 'A list, as JSON.',
-    object: 'An object, as JSON.',
-    any: 'As JSON; a text in quotes.',
+    array: 'A JSON array.',
+    object: 'A JSON object.',
+    any: 'A JSON value; strings need quotes.',
   };
   const said = [description, type in form ? form[type as keyof typeof form] : undefined];
   return said.filter(Boolean).join(' ') || undefined;
@@ -98,7 +98,7 @@ function Control({
     return (
       <select {...control} value={text} onChange={({ target }) => write(target.value)}>
         {(field.default === undefined || text === '') && (
-          <option value="">{field.required ? 'choose one' : 'not given'}</option>
+          <option value="">{field.required ? 'choose one' : 'not set'}</option>
         )}
         {allowed.map((one) => {
           const json = JSON.stringify(one);

@@ -2,10 +2,10 @@ import { isRecord } from '../../../src/util/json.ts';
 
 const kinds = ['string', 'number', 'integer', 'boolean', 'array', 'object'] as const;
 
-/** A value that a workflow or a gate asks for. */
+/** An input field that a workflow or a gate declares. */
 export interface Declared {
   readonly name: string;
-  /** `any`: a schema says it in a way that no field can show; it is written as JSON. */
+  /** `any`: the schema has no single primitive type, so the value is entered as JSON. */
   readonly type: (typeof kinds)[number] | 'any';
   readonly required: boolean;
   readonly default?: unknown;
@@ -26,7 +26,7 @@ function declared(name: string, about: unknown, required: boolean): Declared {
   };
 }
 
-/** Of `[inputs.NAME]`. */
+/** Fields from the `[inputs.NAME]` tables of a workflow. */
 export const inputsOf = (inputs: unknown): Declared[] =>
   isRecord(inputs)
     ? Object.entries(inputs).map(([name, about]) =>
@@ -34,7 +34,7 @@ export const inputsOf = (inputs: unknown): Declared[] =>
       )
     : [];
 
-/** Of the schema of a gate; nothing where it names no members, and anything may be given. */
+/** Fields from the JSON schema of a gate; undefined when the schema accepts any object. */
 export function fieldsOf(schema: unknown): Declared[] | undefined {
   if (!isRecord(schema) || !isRecord(schema['properties']))
     return isRecord(schema) && schema['additionalProperties'] === false ? [] : undefined;
@@ -44,7 +44,7 @@ export function fieldsOf(schema: unknown): Declared[] | undefined {
   );
 }
 
-/** What stands in the field before anybody wrote in it. */
+/** Initial text of a field. */
 export function textOf(value: unknown, { type, enum: allowed }: Declared): string {
   if (value === undefined) return '';
   return type === 'string' && !allowed && typeof value === 'string' ? value : JSON.stringify(value);
@@ -52,7 +52,7 @@ export function textOf(value: unknown, { type, enum: allowed }: Declared): strin
 
 export type Typed = { readonly value: unknown } | { readonly fault: string } | { readonly absent: true };
 
-/** What a field says. Left empty, it is absent, or an empty text where there is a default that was taken away. */
+/** Parses the text of a field. An empty field is absent, or an empty string when it is a text field with a default. */
 export function typedOf(field: Declared, text: string): Typed {
   const { type, required, enum: allowed } = field;
   const isText = type === 'string' && !allowed;
@@ -71,7 +71,7 @@ export function typedOf(field: Declared, text: string): Typed {
   } catch (error) {
     return { fault: `expected JSON: ${(error as Error).message}` };
   }
-  if (type === 'array' && !Array.isArray(value)) return { fault: 'expected a list, as [1, 2]' };
-  if (type === 'object' && !isRecord(value)) return { fault: 'expected an object, as {"name": 1}' };
+  if (type === 'array' && !Array.isArray(value)) return { fault: 'expected an array such as [1, 2]' };
+  if (type === 'object' && !isRecord(value)) return { fault: 'expected an object such as {"name": 1}' };
   return { value };
 }

@@ -4,7 +4,7 @@ import css from './agents.module.css';
 
 const mostNote = 2000;
 
-/** Declines a change; a note goes into the journal of acts, and to no agent. */
+/** Asks for confirmation and an optional note. The note is stored in the action journal only; no agent sees it. */
 export function DiscardDialog(props: {
   id: string;
   open: boolean;
@@ -16,9 +16,9 @@ export function DiscardDialog(props: {
   const { id, open, busy, error, discard, close } = props;
   const [note, setNote] = useState('');
   const form = useId();
-  // Code points, as the host counts them.
+  // The host counts code points.
   const length = Array.from(note).length;
-  const fault = length > mostNote ? `is ${length} characters long; ${mostNote} are the most` : undefined;
+  const fault = length > mostNote ? `expected at most ${mostNote} characters, got ${length}` : undefined;
   return (
     <Dialog
       title={`Discard ${id}?`}
@@ -41,11 +41,11 @@ export function DiscardDialog(props: {
           if (fault === undefined) discard(note);
         }}
       >
-        <p>Nothing is changed. A run whose step asked for it fails at that step.</p>
+        <p>Nothing is changed. If a step of a run asked for the change, that step fails.</p>
         <Field
           label="Note (optional)"
           fault={fault}
-          hint={`For the journal of acts only: no agent and no model gets to read it. ${length} of ${mostNote} characters.`}
+          hint={`Stored in the action journal only; no agent or model sees it. ${length} of ${mostNote} characters.`}
         >
           {(control) => (
             <textarea

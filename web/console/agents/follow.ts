@@ -6,27 +6,28 @@ interface Numbered {
 }
 
 export interface Following<Event extends Numbered> {
-  /** Asks for the lines after one. Rejects with `Fault`, or where the connection breaks. */
+  /** Requests the events after a sequence number. Rejects with `Fault`, or when the connection fails. */
   readonly read: (after: number) => Promise<Response>;
-  /** The last line that is there already; -1: none. */
+  /** Sequence number of the last event already received; -1: none. */
   readonly after: number;
-  /** More may come after the end of a body. */
+  /** Whether events can follow after a response body ends. */
   readonly isOpen: boolean;
   readonly signal: AbortSignal;
   readonly onEvent: (event: Event) => void;
-  /** The connection broke, and is made anew after a while; undefined: it is there again. */
+  /** Called when the connection fails, before a reconnect; undefined when it is restored. */
   readonly onBreak: (fault: Fault | undefined) => void;
-  /** Resolves after so many milliseconds. */
+  /** Resolves after the given number of milliseconds. */
   readonly pause: (ms: number) => Promise<unknown>;
 }
 
-/** Of a stream that is open and has nothing to say. */
+/** Pause between reads of a stream that is open but has no new events. */
 const betweenReadsMs = 1000;
 const longestPauseMs = 10_000;
 
 /**
- * Tells the lines of a task or run once each and in their order, over as many connections as it takes. Resolves when
- * nothing more comes. @throws Fault where the host refuses
+ * Delivers each event of a task or run once and in order, and reconnects as often as needed. Resolves when the stream
+ * is complete.
+ * @throws Fault when the host refuses with a 4xx status
  */
 export async function follow<Event extends Numbered>(following: Following<Event>): Promise<void> {
   const { read, isOpen, signal, onEvent, onBreak, pause } = following;
@@ -38,7 +39,7 @@ export async function follow<Event extends Numbered>(following: Following<Event>
       if (breaks > 0) onBreak(undefined);
       for await (const line of jsonLines<Event | { readonly error: unknown }>(response)) {
         if (signal.aborted) return;
-        // The host's own failure is its last line, which has no number; steps may have errors, too.
+        // A failure of the host is the last line and has no `seq`; an event of a step may have `error`, too.
         if (!('seq' in line)) throw faultOf(new Response(null, { status: 500 }), line);
         breaks = 0;
         if (line.seq <= last) continue;
@@ -50,7 +51,7 @@ export async function follow<Event extends Numbered>(following: Following<Event>
     } catch (error) {
       if (signal.aborted) return;
       const fault = asFault(error);
-      // What it refused it will refuse again.
+      // A refused request is not retried: it would be refused again.
       if (fault.status >= 400 && fault.status < 500) throw fault;
       breaks += 1;
       onBreak(fault);

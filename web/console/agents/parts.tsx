@@ -9,7 +9,7 @@ import type { Session, Tool, WaitingOn } from './shapes.ts';
 
 export { css as agentsCss };
 
-/** `3 min ago`, and when exactly for who asks. */
+/** `3 min ago`, with the exact time as the tooltip. */
 export function Ago({ time }: { time: string }) {
   const said = useSaid((now) =>
     Math.abs(now - new Date(time).getTime()) < 1000 ? 'just now' : formatAgo(time, now),
@@ -21,7 +21,7 @@ export function Ago({ time }: { time: string }) {
   );
 }
 
-/** From one time to another, or up to now. */
+/** Duration from one time to another, or to now. */
 export function Took({ from, to }: { from: string; to: string | undefined }) {
   const said = useSaid((now) => {
     const tookMs = (to === undefined ? now : new Date(to).getTime()) - new Date(from).getTime();
@@ -31,7 +31,7 @@ export function Took({ from, to }: { from: string; to: string | undefined }) {
   return <span className={css['whole']}>{said}</span>;
 }
 
-/** What a run waits for, as its rows say it. */
+/** What a run waits for, as shown in lists. */
 export const waitsFor: Readonly<Record<WaitingOn, string>> = {
   input: 'your input',
   time: 'a time',
@@ -62,7 +62,7 @@ export const StateBadge = ({ state, waitingOn }: { state: State; waitingOn?: Wai
   if (waitingOn === undefined) return <Badge tone={toneOf(state)}>{state}</Badge>;
   return (
     <span className={css['names']}>
-      <Badge tone="warn">{state}</Badge> waits for {waitsFor[waitingOn]}
+      <Badge tone="warn">{state}</Badge> waiting for {waitsFor[waitingOn]}
     </span>
   );
 };
@@ -73,14 +73,14 @@ export const ToolBadge = ({ availability }: Pick<Tool, 'availability'>) => (
   </Badge>
 );
 
-/** A text as it is, anything else as JSON. */
+/** Shows a string unchanged and any other value as JSON. */
 export const Value = ({ value, label }: { value: unknown; label: string }) => (
   <div className={css['value']} role="region" aria-label={label} tabIndex={0}>
-    {typeof value === 'string' ? value || '(an empty text)' : JSON.stringify(value, null, 2)}
+    {typeof value === 'string' ? value || '(empty)' : JSON.stringify(value, null, 2)}
   </div>
 );
 
-/** The parts of a view that have addresses of their own. */
+/** Navigation between the pages of a view. */
 export function SubNav({
   label,
   links,
@@ -89,7 +89,7 @@ export function SubNav({
   links: readonly { readonly href: string; readonly title: ReactNode }[];
 }) {
   const [location] = useLocation();
-  // The longest that fits: one may lie below another.
+  // The longest match wins: one path may lie below another.
   const here = links
     .filter(({ href }) => location === href || location.startsWith(`${href}/`))
     .toSorted((a, b) => b.href.length - a.href.length)[0];
@@ -104,14 +104,14 @@ export function SubNav({
   );
 }
 
-/** A stream that broke goes on by itself; who looks on should know that it is behind. */
+/** Notice that an event stream reconnects. */
 export const Broken = ({ fault }: { fault: Fault | undefined }) => (
   <p role="status" className={`${css['quiet']} ${css['live']}`}>
-    {fault && `The connection broke (${fault.message}). It is made anew; nothing is lost.`}
+    {fault && `The connection was lost (${fault.message}). Reconnecting; no events are lost.`}
   </p>
 );
 
-/** Chosen in the URL. */
+/** A labelled `select` for a filter. */
 export function Choice(props: {
   label: string;
   value: string;
@@ -133,7 +133,7 @@ export function Choice(props: {
   );
 }
 
-/** Where things of the agent plane are shown. */
+/** Console paths of resources of the agent plane. */
 export const placeOf = {
   task: (id: string) => `/console/tasks/${id}`,
   run: (id: string) => `/console/runs/${id}`,
@@ -142,7 +142,7 @@ export const placeOf = {
   workflow: (name: string) => `/console/workflows/${name}`,
 } as const;
 
-/** A link where the id is one of a thing that has a view. */
+/** An id, as a link when the resource has a view. */
 export function Id({ id }: { id: string }) {
   const href = /^t\d+$/.test(id)
     ? placeOf.task(id)

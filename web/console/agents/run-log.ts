@@ -2,7 +2,7 @@ import type { RunEvent, TurnEvent } from './shapes.ts';
 
 type Of<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
 
-/** The parts of a run's stream, in their order. */
+/** The parts of a run's event stream, in order. */
 export type RunPart =
   | { readonly kind: 'start'; readonly seq: number; readonly event: Of<'run_start'> }
   | {
@@ -12,14 +12,14 @@ export type RunPart =
       readonly attempt: number | undefined;
       readonly ts: string;
       readonly turns: TurnEvent[];
-      /** The host stopped in the middle of it; what comes after it is another attempt. */
+      /** The host stopped during this attempt; a later part is the next attempt. */
       isCut?: true;
       end?: Of<'step_end'>;
     }
   | { readonly kind: 'waiting'; readonly seq: number; readonly event: Of<'step_waiting'> }
   | { readonly kind: 'end'; readonly seq: number; readonly event: Of<'run_end'> };
 
-/** A run's stream as a person reads it: what an attempt of a step said and did stands together. */
+/** Groups a run's events for display: the events of one attempt of a step form one part. */
 export function runLogOf(events: readonly RunEvent[]): readonly RunPart[] {
   const parts: RunPart[] = [];
   const open = (step: string) => {
@@ -41,7 +41,7 @@ export function runLogOf(events: readonly RunEvent[]): readonly RunPart[] {
       opened(event);
     } else if (event.type === 'step_waiting') parts.push({ kind: 'waiting', seq, event });
     else if (event.type === 'step_event') (open(event.step) ?? opened(event)).turns.push(event.event);
-    // A step that is skipped has no start.
+    // A skipped step has no start event.
     else if (event.type === 'step_end') (open(event.step) ?? opened(event)).end = event;
     else parts.push({ kind: 'end', seq, event });
   }

@@ -1,6 +1,6 @@
 import type { components } from '../api/schema.d.ts';
 
-/** What the agent plane speaks, by short names. */
+/** Short names of the agent plane's schemas. */
 type Schemas = components['schemas'];
 export type AgentSpec = Schemas['AgentSpec'];
 export type Session = Schemas['Session'];
@@ -17,10 +17,10 @@ export type RunDetail = Schemas['RunDetail'];
 export type RunEvent = Schemas['RunEvent'];
 export type WaitingOn = NonNullable<Session['waiting_on']>;
 
-/** Of a run that waits. The host's document leaves its members open, because they differ from kind to kind. */
+/** Gate of a suspended run. The OpenAPI document leaves its members open, because they differ by kind. */
 export interface Gate {
   readonly kind?: WaitingOn;
-  /** Absent at the entry of a workflow. */
+  /** Absent for the entry gate of a workflow. */
   readonly step?: string;
   readonly since_at?: string;
   readonly message?: string;

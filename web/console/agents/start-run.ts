@@ -3,7 +3,7 @@ import { jsonLines } from '../api/lines.ts';
 import type { components } from '../api/schema.d.ts';
 import type { RunEvent } from './shapes.ts';
 
-/** Begins a run, which goes on without whoever asked for it. @returns its id */
+/** Starts a run; the run continues after the response is dropped. @returns its id */
 export async function startRun(
   workflow: string,
   request: components['schemas']['RunRequest'],
@@ -15,5 +15,5 @@ export async function startRun(
   });
   for await (const event of jsonLines<RunEvent>(response))
     if (event.type === 'run_start') return event.run_id;
-  throw new Error('The run did not say that it has begun; look at the list of runs.');
+  throw new Error('The response did not confirm that the run started. Check the list of runs.');
 }

@@ -1,6 +1,6 @@
 import type { Tool } from './shapes.ts';
 
-/** Whether a grant names a tool; `*` stands for any characters. */
+/** Whether a grant's glob matches a tool name; `*` matches any characters. */
 export function grants(glob: string, name: string): boolean {
   const parts = glob.split('*').map((part) => part.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`));
   return new RegExp(`^${parts.join('.*')}$`, 's').test(name);

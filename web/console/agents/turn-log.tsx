@@ -5,7 +5,7 @@ import css from './agents.module.css';
 import { placeOf, Value } from './parts.tsx';
 import { type Block, inShort, type Log } from './turns.ts';
 
-/** What a task, or a step of a run, said and did. */
+/** The turns of a task or of a step of a run: text, reasoning, tool calls and results. */
 export const TurnLog = ({ log, label }: { log: Log; label: string }) => (
   <ol className={css['log']} aria-label={label}>
     {log.blocks.map((block) => (
@@ -24,8 +24,8 @@ function BlockView({ block }: { block: Block }) {
           <strong>Turn {block.n}</strong>
           {block.usage && (
             <span>
-              {formatNumber(block.usage.prompt_tokens)} tokens read,{' '}
-              {formatNumber(block.usage.completion_tokens)} written
+              {formatNumber(block.usage.prompt_tokens)} prompt tokens,{' '}
+              {formatNumber(block.usage.completion_tokens)} completion tokens
             </span>
           )}
         </div>
@@ -62,7 +62,7 @@ function Call({ call, result, staged }: Extract<Block, { kind: 'call' }>) {
               {result.ok ? (staged ? 'staged' : 'done') : 'refused or failed'}
             </Badge>
           ) : (
-            <Badge>at work</Badge>
+            <Badge>running</Badge>
           )}
         </summary>
         <div className={css['callBody']}>
@@ -72,7 +72,7 @@ function Call({ call, result, staged }: Extract<Block, { kind: 'call' }>) {
             <>
               <span className={css['quiet']}>
                 Result{tookMs !== undefined && `, after ${formatMs(tookMs)}`}
-                {result.truncated && ', cut: it was longer'}
+                {result.truncated && ', truncated'}
               </span>
               <Value value={result.output} label={`Result of ${call.tool}`} />
             </>
@@ -87,17 +87,15 @@ function Call({ call, result, staged }: Extract<Block, { kind: 'call' }>) {
 const Staged = ({ pending_id, summary }: { pending_id: string; summary: string }) => (
   <div className={`${css['end']} ${css['waits']}`}>
     <span className={css['prose']}>{summary}</span>
-    <Link href={placeOf.pending(pending_id)}>
-      Review {pending_id}: nothing is changed before you approve it
-    </Link>
+    <Link href={placeOf.pending(pending_id)}>Review {pending_id}: nothing changes until you approve it</Link>
   </div>
 );
 
 const reasons: Readonly<Record<string, string>> = {
-  error: 'It failed',
-  timeout: 'Its time ran out',
-  budget: 'Its budget ran out',
-  shutdown: 'The host was stopped',
+  error: 'Failed',
+  timeout: 'Timed out',
+  budget: 'Budget exceeded',
+  shutdown: 'Host stopped',
 };
 
 function End({ end }: { end: NonNullable<Log['end']> }) {

@@ -2,7 +2,7 @@ import type { TurnEvent } from './shapes.ts';
 
 type Of<Type extends TurnEvent['type']> = Extract<TurnEvent, { type: Type }>;
 
-/** What a reader sees of a task: pieces of text made whole, a call with what came of it. */
+/** A unit of a displayed turn log: text deltas are joined, and a tool call has its result. */
 export type Block =
   | { readonly kind: 'turn'; readonly seq: number; readonly n: number; usage?: Of<'usage'> }
   | { readonly kind: 'text' | 'reasoning'; readonly seq: number; text: string }
@@ -20,7 +20,7 @@ export interface Log {
   readonly blocks: readonly Block[];
   readonly start: Of<'start'> | undefined;
   readonly end: Of<'answer' | 'aborted'> | undefined;
-  /** Of all turns so far. */
+  /** Usage of all turns so far. */
   readonly spent: { readonly turns: number; readonly prompt: number; readonly completion: number };
 }
 
@@ -75,7 +75,7 @@ export function logOf(events: readonly TurnEvent[]): Log {
       }
       case 'answer': {
         end = event;
-        // It was told piece by piece before.
+        // The text was streamed as deltas before.
         const last = blocks.at(-1);
         if (last?.kind === 'text' && last.text.trim() === event.text.trim()) blocks.pop();
         blocks.push({ kind: 'end', seq, end: event });
@@ -90,7 +90,7 @@ export function logOf(events: readonly TurnEvent[]): Log {
   return { blocks, start, end, spent };
 }
 
-/** What a call is about, in a line: its arguments but for long ones. */
+/** The arguments of a call in one line; long values are shortened. */
 export function inShort(value: unknown): string {
   if (typeof value !== 'object' || value === null) return value === undefined ? '' : JSON.stringify(value);
   return Object.entries(value)

@@ -6,20 +6,20 @@ import { follow } from './follow.ts';
 
 export interface Told<Event> {
   readonly events: readonly Event[];
-  /** The connection broke, and is made anew. */
+  /** The connection was lost and is being restored. */
   readonly broken: Fault | undefined;
-  /** The host refused. */
+  /** Error that ended the stream: the host refused the request. */
   readonly fault: unknown;
 }
 
-/** What comes within this time is shown at once. */
+/** Events that arrive within this time are rendered together. */
 const drawnEveryMs = 60;
 
 /**
- * The lines of a task or run, live while the view is there.
- * @param path of its events
- * @param isOpen more may come
- * @param mark of one that is not open: when it changes, there are more
+ * Events of a task or run, live while the component is mounted.
+ * @param path of the events route
+ * @param isOpen whether more events can come
+ * @param mark version of a stream that is not open: when it changes, the events are read again
  */
 export function useEvents<Event extends { readonly seq: number }>(
   path: string,

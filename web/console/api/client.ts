@@ -3,7 +3,7 @@ import { asFault, Fault, faultOf, notWhole } from './fault.ts';
 import type { paths } from './schema.d.ts';
 import { bearer } from './token.ts';
 
-/** A request to the host the page came from. Where it asks for the bearer token, so does the page, and asks again. */
+/** Sends a request to the host of the page. On a bearer challenge, asks the user for the token and sends it again. */
 export async function ask(request: Request): Promise<Response> {
   const sent = (): Promise<Response> => {
     const copy = request.clone();
@@ -13,10 +13,10 @@ export async function ask(request: Request): Promise<Response> {
   };
   let used = bearer.token;
   let response = await sent();
-  // Until it is taken, or the person gives up.
+  // Until the token is accepted or the user gives up.
   while (asksForBearer(response)) {
     if (bearer.token === used && used !== undefined) bearer.refuse();
-    // Else somebody has told it meanwhile.
+    // Otherwise the token was entered in the meantime.
     if (bearer.token === undefined && (await bearer.ask()) === undefined) return response;
     used = bearer.token;
     response = await sent();
@@ -24,14 +24,14 @@ export async function ask(request: Request): Promise<Response> {
   return response;
 }
 
-/** Other credentials are asked for with 401, too; only the bearer is asked for in this way. */
+/** Whether the response is a bearer challenge; routes with other credentials answer 401, too. */
 const asksForBearer = ({ status, headers }: Response): boolean =>
   status === 401 && /^Bearer/i.test(headers.get('www-authenticate') ?? '');
 
 /** Every JSON route of the host, by path: `api.GET('/lab/v1/components')`. Types come from its OpenAPI document. */
 export const api = createClient<paths>({ baseUrl: location.origin, fetch: ask });
 
-/** What an answer held. Throws `Fault` where it is a refusal, or none came. */
+/** The data of a response. @throws Fault on an error status, no response, or an invalid body */
 export async function held<Data>(
   asked: Promise<{ readonly data?: Data; readonly error?: unknown; readonly response: Response }>,
 ): Promise<NonNullable<Data>> {
@@ -47,7 +47,10 @@ export async function held<Data>(
   return data as NonNullable<Data>;
 }
 
-/** An answer that is no JSON, or a stream. Throws `Fault` where it is a refusal. */
+/**
+ * The response of a route that answers a stream or a body other than JSON. @throws Fault on an error status or no
+ * response
+ */
 export async function raw(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
@@ -62,7 +65,7 @@ export async function raw(path: string, init: RequestInit = {}): Promise<Respons
   try {
     body = JSON.parse(text);
   } catch {
-    // It is text, then.
+    // Not JSON: the body stays text.
   }
   throw faultOf(response, body);
 }

@@ -1,16 +1,16 @@
 import { errorMessage } from '../../../src/util/error-message.ts';
 
-/** What the host refused, or could not be asked. */
+/** An error response of the host, or a request without a response. */
 export class Fault extends Error {
   override readonly name = 'Fault';
-  /** 0: no answer came. */
+  /** HTTP status; 0: no response. */
   readonly status: number;
   readonly code: string | undefined;
-  /** Every violation of a body, where the host lists them. */
+  /** All violations that the host lists. */
   readonly violations: readonly { readonly path: string; readonly message: string }[];
-  /** Of the answer, to be found in the host's log. */
+  /** `x-request-id` of the response, which is also in the host's log. */
   readonly requestId: string | undefined;
-  /** The body, as it came. */
+  /** The response body. */
   readonly body: unknown;
 
   constructor(
@@ -36,7 +36,7 @@ type Open = Readonly<Record<string, unknown>>;
 const isRecord = (value: unknown): value is Open => typeof value === 'object' && value !== null;
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
-/** Of an answer that is no success: its envelope may be any plane's. */
+/** Converts an error response; it reads the error envelopes of all planes. */
 export function faultOf(response: Response, body: unknown): Fault {
   const held = isRecord(body) ? body : {};
   const error = isRecord(held['error']) ? held['error'] : held;
@@ -64,17 +64,17 @@ export function faultOf(response: Response, body: unknown): Fault {
 export function asFault(error: unknown): Fault {
   if (error instanceof Fault) return error;
   const said = errorMessage(error);
-  // What browsers say where a file of the page is not to be had: there are others since the host was renewed.
+  // Browsers' messages for a missing file of the page, for example after the host was upgraded.
   if (/module script|imported module|preload/i.test(said))
     return new Fault(
-      'A part of this page could not be fetched: the host was stopped, or renewed since the page was opened. Load the page again.',
+      'A part of this page could not be loaded: the host was stopped, or was upgraded after the page was opened. Reload the page.',
     );
   const isUnanswered = error instanceof TypeError && /fetch|network|load failed/i.test(said);
   return new Fault(isUnanswered ? 'The host does not answer. Is it still running?' : said);
 }
 
-/** Of an answer that is a success, and no JSON as the host writes it. */
+/** Fault for a successful response whose body is not valid JSON of the host. */
 export const notWhole = (why: unknown): Fault =>
   new Fault(
-    `What came is no whole answer of this host (${errorMessage(why)}): it was cut off, or something between here and the host answered in its place. Try again.`,
+    `The response is not a valid answer of this host (${errorMessage(why)}): it was truncated, or something between this page and the host answered instead. Try again.`,
   );

@@ -1,6 +1,6 @@
 import { notWhole } from './fault.ts';
 
-/** The lines of a body as they come (NDJSON, or the lines of server-sent events). Ends with the body; rejects where it breaks. */
+/** Yields the lines of a body as they arrive (NDJSON or server-sent events). Rejects when the connection fails. */
 export async function* lines(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   let rest = '';
   const reader = body
@@ -16,18 +16,18 @@ export async function* lines(body: ReadableStream<Uint8Array>): AsyncGenerator<s
     }
     if (rest !== '') yield rest;
   } finally {
-    // Whoever stops reading wants no more of it.
+    // Cancels the body when the consumer leaves the loop early.
     await reader.cancel().catch(() => undefined);
   }
 }
 
-/** A JSON object a line. */
+/** Yields one JSON object per line. */
 export async function* jsonLines<Value>(response: Response): AsyncGenerator<Value> {
   if (!response.body) return;
   for await (const line of lines(response.body)) if (line.trim() !== '') yield objectOf(line) as Value;
 }
 
-/** The data of server-sent events up to `[DONE]`. */
+/** Yields the data of server-sent events up to `[DONE]`. */
 export async function* events<Value>(response: Response): AsyncGenerator<Value> {
   if (!response.body) return;
   for await (const line of lines(response.body)) {
@@ -38,7 +38,7 @@ export async function* events<Value>(response: Response): AsyncGenerator<Value> 
   }
 }
 
-/** @throws Fault where a line was cut, or is no object */
+/** @throws Fault when a line is truncated or not a JSON object */
 function objectOf(line: string): object {
   let value: unknown;
   try {

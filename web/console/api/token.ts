@@ -1,4 +1,4 @@
-/** The host's bearer token, for as long as the page is open: it is in no storage and no URL. */
+/** The host's bearer token. It is kept in memory only, neither in storage nor in a URL. */
 let token = handedOver();
 let asking:
   | { readonly settled: Promise<string | undefined>; readonly settle: (token?: string) => void }
@@ -13,15 +13,15 @@ export const bearer = {
   get token(): string | undefined {
     return token;
   },
-  /** Whether the host is waiting to be told. */
+  /** Whether a request is waiting for the token. */
   get isAsked(): boolean {
     return asking !== undefined;
   },
-  /** Whether the token that was told last is none that the host takes. */
+  /** Whether the host refused the last token. */
   get isRefused(): boolean {
     return isRefused;
   },
-  /** Asks the person; all who ask meanwhile get the same answer. Undefined: there is none to be had. */
+  /** Asks the user; concurrent calls share one dialog. Undefined: the user dismissed it. */
   ask(): Promise<string | undefined> {
     if (!asking) {
       const { promise, resolve } = Promise.withResolvers<string | undefined>();
@@ -37,14 +37,14 @@ export const bearer = {
     asking = undefined;
     tell();
   },
-  /** Nobody is asked any longer; who waits goes without. */
+  /** Closes the dialog; waiting requests continue without a token. */
   dismiss(): void {
     asking?.settle();
     asking = undefined;
     isRefused = false;
     tell();
   },
-  /** The host did not take it. */
+  /** Discards a token that the host refused. */
   refuse(): void {
     token = undefined;
     isRefused = true;
@@ -56,7 +56,7 @@ export const bearer = {
   },
 };
 
-/** By the page that asked for the token before the console could be fetched (src/planes/pages/sign-in.ts). */
+/** The token from the sign-in page that was shown before the console was loaded (src/planes/pages/sign-in.ts). */
 function handedOver(): string | undefined {
   const place = Symbol.for('lathe.bearer');
   const given: unknown = Reflect.get(globalThis, place);

@@ -6,7 +6,7 @@ export type { ChartProps, Series };
 
 const Plot = lazy(() => import('./plot.tsx'));
 
-/** The plotter is fetched when it is needed. */
+/** A chart. The plotting library is loaded on first use. */
 export const Chart = (props: ChartProps) => (
   <Suspense fallback={<Loading what="the chart" />}>
     <Plot {...props} />

@@ -7,22 +7,22 @@ export type { Diagnostic };
 export interface CodeEditorProps {
   readonly label: string;
   readonly value: string;
-  /** Absent: only for reading. */
+  /** Absent: the editor is read-only. */
   readonly onChange?: (value: string) => void;
   readonly language: 'wgsl' | 'toml' | 'json' | 'text';
-  /** Of `value` as it is now; they move along with what is typed before them. All are listed below the text, too. */
+  /** Diagnostics of the current `value`. They move with edits before them and are also listed below the text. */
   readonly diagnostics?: readonly Diagnostic[];
-  /** Ctrl+Enter, Cmd+Enter. */
+  /** Called on Ctrl+Enter and Cmd+Enter. */
   readonly onRun?: () => void;
-  /** In lines; it grows with its text up to that. 24 where absent. */
+  /** Maximum height in lines; the editor grows with its text. Default 24. */
   readonly lines?: number;
-  /** Puts the cursor there, and the focus. A new object each time: the same place may be gone to twice. */
+  /** Moves cursor and focus there. Pass a new object each time, so that the same position can be visited twice. */
   readonly goTo?: { readonly line: number; readonly column: number } | undefined;
 }
 
 const Editor = lazy(() => import('./code-mirror.tsx'));
 
-/** The editor is fetched when it is needed. */
+/** A code editor. CodeMirror is loaded on first use. */
 export const CodeEditor = (props: CodeEditorProps) => (
   <Suspense fallback={<Loading what="the editor" />}>
     <Editor {...props} />

@@ -1,11 +1,11 @@
-/** How the editor looks: by the variables of tokens.css, so that it follows the page's theme. */
+/** Theme of the editor. It uses the variables of tokens.css, so it follows the theme of the page. */
 import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import { EditorView } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 
 const frame = EditorView.theme({
   '&': { color: 'var(--text)', backgroundColor: 'var(--ground)', fontSize: '0.85rem' },
-  // The frame around it shows the focus.
+  // The surrounding frame shows the focus.
   '&.cm-focused': { outline: 'none' },
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.5' },
   '.cm-content': { caretColor: 'var(--text)', padding: '6px 0' },
@@ -45,7 +45,7 @@ const frame = EditorView.theme({
   '.cm-lintPoint-warning:after': { borderBottomColor: 'var(--warn)' },
   '.cm-lintPoint-info:after': { borderBottomColor: 'var(--accent)' },
   '.cm-lintRange-active': { backgroundColor: 'var(--accent-ground)' },
-  // A letter, not the colour alone.
+  // Severity is shown by a letter, not by color alone.
   '.cm-gutter-lint': { width: '1.3em' },
   '.cm-gutter-lint .cm-gutterElement': { padding: '0 0.15em', display: 'grid', placeItems: 'center' },
   '.cm-gutter-lint .cm-lint-marker': {
@@ -71,7 +71,7 @@ function wave(colour: string) {
 
 function mark(letter: string, tone: string) {
   return {
-    // The picture of the base theme is left out.
+    // Removes the icon of the base theme.
     content: 'normal',
     '&::before': { content: `"${letter}"` },
     color: `var(--${tone})`,

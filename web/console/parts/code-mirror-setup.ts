@@ -24,15 +24,15 @@ const languages: Readonly<Record<CodeEditorProps['language'], Extension>> = {
   text: EditorView.lineWrapping,
 };
 
-/** How long Escape gives Tab back to the page; any other key ends it sooner. */
+/** How long Tab moves the focus after Escape; any other key ends it sooner. */
 const leaveMs = 30_000;
 
-/** Everything an editor is made of. @param of.run whether it did something */
+/** The extensions of an editor. @param of.run returns whether it handled the key */
 export function extensionsFor(of: {
   readonly language: CodeEditorProps['language'];
   readonly isReadOnly: boolean;
   readonly label: string;
-  /** Id of what describes the keys. */
+  /** Id of the element that describes the keys. */
   readonly hint: string;
   readonly run: () => boolean;
 }): Extension {
@@ -75,8 +75,8 @@ const leaving = EditorView.domEventHandlers({
 });
 
 /**
- * Where text is typed over a selection, browsers keep its look in a style attribute, which the page's policy refuses
- * loudly; the editor replaces it by itself.
+ * When text is typed over a selection, browsers keep its formatting in a style attribute, which violates the page's
+ * Content-Security-Policy. The editor therefore replaces the selection itself.
  */
 const replacing = EditorView.domEventHandlers({
   beforeinput: (event, view) => {

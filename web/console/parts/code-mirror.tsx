@@ -10,16 +10,16 @@ import { type Diagnostic, found, type Found, offsetOf, toLint } from './diagnost
 
 const tones = { error: 'bad', warning: 'warn', info: undefined } as const;
 
-/** CodeMirror with the diagnostics of what was checked, at their places and in a list. */
+/** CodeMirror with diagnostics, both inline and in a list. */
 export default function CodeMirror(props: CodeEditorProps) {
   const { label, value, onChange, language, diagnostics, onRun, lines = 24, goTo } = props;
   const isReadOnly = onChange === undefined;
   const hint = useId();
   const frame = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
-  /** What the owner of the text has last been told, or has set. */
+  /** The text that the editor and its parent last agreed on. */
   const agreed = useRef(value);
-  // The editor lives longer than the functions it calls.
+  // The editor outlives the callbacks of a single render.
   const calls = useRef({ onChange, onRun });
   calls.current = { onChange, onRun };
   const [{ list, at }, setFound] = useState<{ list: readonly Found[]; at: number }>({ list: [], at: 0 });
@@ -55,7 +55,7 @@ export default function CodeMirror(props: CodeEditorProps) {
     };
   }, [language, isReadOnly, label, hint]);
 
-  // Before anything is painted: a keystroke between would be overwritten.
+  // In a layout effect: a keystroke between render and effect would be overwritten.
   useLayoutEffect(() => {
     const editor = view.current;
     if (!editor || value === agreed.current) return;
@@ -94,7 +94,7 @@ export default function CodeMirror(props: CodeEditorProps) {
     <div className={css['editor']}>
       <div ref={frame} className={css['frame']} style={{ ['--editor-lines' as string]: lines }} />
       <div id={hint} className={css['hint']}>
-        {isReadOnly ? 'Only for reading.' : 'Tab indents; Escape, then Tab leaves the editor.'}
+        {isReadOnly ? 'Read-only.' : 'Tab indents; Escape, then Tab leaves the editor.'}
         {onRun && ' Ctrl+Enter runs.'}
         {list.length > 0 && ` ${counted}: F8 goes to the next one.`}
       </div>
@@ -127,7 +127,7 @@ export default function CodeMirror(props: CodeEditorProps) {
   );
 }
 
-/** Whether there was something to run: otherwise the keys mean what they mean elsewhere. */
+/** Returns whether there was a callback; otherwise other key bindings apply. */
 function run(onRun: (() => void) | undefined): boolean {
   onRun?.();
   return onRun !== undefined;

@@ -1,20 +1,20 @@
-/** From lines and columns to the editor's offsets and back. */
+/** Converts lines and columns to offsets of the editor and back. */
 import { forEachDiagnostic, type Diagnostic as Lint } from '@codemirror/lint';
 import type { EditorState, Text } from '@codemirror/state';
 
 export interface Diagnostic {
-  /** Both counted from 1. */
+  /** Line and column are 1-based. */
   readonly line: number;
   readonly column: number;
-  /** Exclusive; the word there where absent. */
+  /** Exclusive. Default: the end of the word at the position. */
   readonly endColumn?: number;
   readonly severity: 'error' | 'warning' | 'info';
   readonly message: string;
-  /** What found it, such as a stage of a gate. */
+  /** Origin of the diagnostic, for example a gate stage. */
   readonly source?: string;
 }
 
-/** A diagnostic where it stands now, after what was typed since. */
+/** A diagnostic at its current position, after later edits. */
 export interface Found {
   readonly from: number;
   readonly to: number;
@@ -27,7 +27,7 @@ export interface Found {
   readonly source: string | undefined;
 }
 
-/** Of a place counted from 1; the nearest there is where the text has no such place. */
+/** Offset of a 1-based position; the nearest one when the text has no such position. */
 export function offsetOf(doc: Text, { line, column }: { readonly line: number; readonly column: number }) {
   if (line < 1) return 0;
   if (line > doc.lines) return doc.length;
@@ -35,14 +35,14 @@ export function offsetOf(doc: Text, { line, column }: { readonly line: number; r
   return Math.min(to, from + Math.max(0, column - 1));
 }
 
-/** As it is handed to the editor, which gives it back. */
+/** The diagnostic passed to CodeMirror, which returns it. */
 interface Marked extends Lint {
-  /** It stands behind the last character of its line, which is underlined in its place. */
+  /** The position is after the last character of the line, so that character is underlined instead. */
   readonly isBehind: boolean;
 }
 
 export const toLint = (state: EditorState, diagnostics: readonly Diagnostic[]): readonly Lint[] =>
-  // The same said twice of a place says no more.
+  // Duplicates are removed.
   [...new Map(diagnostics.map((one) => [JSON.stringify(one), one])).values()]
     .map(({ line, column, endColumn, severity, message, source }): Marked => {
       const start = offsetOf(state.doc, { line, column });
@@ -51,7 +51,7 @@ export const toLint = (state: EditorState, diagnostics: readonly Diagnostic[]): 
         endColumn === undefined
           ? (state.wordAt(start)?.to ?? start + 1)
           : offsetOf(state.doc, { line, column: Math.max(endColumn, column + 1) });
-      // The editor loses an empty mark that touches another one.
+      // CodeMirror drops an empty range that touches another one.
       const isBehind = start === bounds.to && bounds.length > 0;
       return {
         from: isBehind ? start - 1 : start,

@@ -1,4 +1,4 @@
-/** Numbers, sizes and times as people read them. */
+/** Formats numbers, sizes and times for display. */
 
 const compact = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
@@ -42,7 +42,7 @@ export function formatAgo(time: string | number | Date, now = Date.now()): strin
 export const formatTime = (time: string | number | Date): string =>
   new Date(time).toLocaleString(undefined, { dateStyle: 'short', timeStyle: 'medium' });
 
-/** Nanodollars as dollars, to the last one. */
+/** Formats nanodollars as dollars without rounding. */
 export function formatNano(nano: string | number | bigint): string {
   const value = BigInt(nano);
   const digits = (value < 0n ? -value : value).toString().padStart(10, '0');
@@ -51,8 +51,8 @@ export function formatNano(nano: string | number | bigint): string {
 }
 
 /**
- * A text that a person decides by: what has no looks of its own, or makes others look otherwise (controls of direction,
- * characters without a width), stands there as its number.
+ * Makes a text safe to decide by: characters that are invisible or change the display of others (direction controls,
+ * zero-width characters) are shown as code points.
  */
 export const visible = (text: string): string =>
   text.replace(

@@ -3,12 +3,14 @@ import { asFault } from '../api/fault.ts';
 import { bearer } from '../api/token.ts';
 import { Button, Empty, FaultNote } from './index.tsx';
 
-/** For queries of routes that want the bearer: the dialog of one that was sent away does not come back by itself. */
+/**
+ * Query options for routes that need the bearer token. Without retries, a dismissed sign-in dialog does not open again.
+ */
 export const gated = { retry: false, refetchOnWindowFocus: false, refetchOnReconnect: false } as const;
 
 /**
- * Why a route behind the bearer gave nothing; where the token is what is missing, the way to tell it.
- * @param what within a sentence: `the racks`
+ * Error of a route that needs the bearer token. If the token is missing, offers to enter it.
+ * @param what object of the sentence "A bearer token is required to see WHAT.", for example `the racks`
  */
 export function GatedFault({ error, retry, what }: { error: unknown; retry: () => void; what: string }) {
   const isLocked = asFault(error).status === 401;
@@ -16,7 +18,7 @@ export function GatedFault({ error, retry, what }: { error: unknown; retry: () =
   useEffect(() => {
     again.current = retry;
   });
-  // It may be told elsewhere, for another part of the page.
+  // The token may be entered in another part of the page.
   useEffect(() => {
     if (!isLocked) return;
     return bearer.subscribe(() => {
@@ -25,9 +27,9 @@ export function GatedFault({ error, retry, what }: { error: unknown; retry: () =
   }, [isLocked]);
   if (!isLocked) return <FaultNote error={error} retry={retry} />;
   return (
-    <Empty title={`The host shows ${what} only with its bearer token.`}>
+    <Empty title={`A bearer token is required to see ${what}.`}>
       <p>
-        It is in the file <code>bearer.token</code> of the host's data directory.
+        The token is in the file <code>bearer.token</code> of the host's data directory.
       </p>
       <Button kind="primary" onClick={retry}>
         Enter the bearer token

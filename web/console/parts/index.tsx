@@ -1,4 +1,4 @@
-/** What all views are made of. */
+/** Components shared by all views. */
 import { type ComponentProps, type ReactNode, useEffect, useId, useRef } from 'react';
 import { asFault } from '../api/fault.ts';
 import { visible } from './format.ts';
@@ -8,7 +8,7 @@ export { css as partsCss };
 
 const joined = (...names: readonly (string | false | undefined)[]) => names.filter(Boolean).join(' ');
 
-/** A view: its name, what it is for, and what can be done with all of it. */
+/** A view with its title, a lead sentence and page-level actions. */
 export function Page(props: { title: string; lead?: ReactNode; tools?: ReactNode; children: ReactNode }) {
   const { title, lead, tools, children } = props;
   useEffect(() => {
@@ -52,7 +52,7 @@ export function Panel(props: {
   );
 }
 
-/** In a line, wrapped where there is no room. */
+/** Lays out its children in a line that wraps. */
 export const Row = ({ children }: { children: ReactNode }) => <div className={css['row']}>{children}</div>;
 
 export function Button({
@@ -71,7 +71,7 @@ export function Button({
   );
 }
 
-/** A control with its name, what to know of it, and what is wrong with what it holds. */
+/** A form control with label, hint and validation message. */
 export function Field(props: {
   label: string;
   hint?: ReactNode;
@@ -108,7 +108,7 @@ export interface Column<Item> {
   readonly number?: boolean;
 }
 
-/** Scrolls within itself where the page is narrower. */
+/** A table that scrolls horizontally when the page is too narrow. */
 export function Table<Item>(props: {
   caption: string;
   columns: readonly Column<Item>[];
@@ -119,7 +119,7 @@ export function Table<Item>(props: {
   const { caption, columns, rows, keyOf, isSelected } = props;
   const classOf = ({ number }: Column<Item>) => (number ? css['number'] : undefined);
   return (
-    // A region that scrolls must be reachable by keys.
+    // A scrollable region must be focusable by keyboard.
     <div className={css['tableBox']} role="region" aria-label={caption} tabIndex={0}>
       <table className={css['table']}>
         <caption className={css['visuallyHidden']}>{caption}</caption>
@@ -148,7 +148,7 @@ export function Table<Item>(props: {
   );
 }
 
-/** Nothing is there yet: what it would be, and how it comes to be. */
+/** Empty state: what would be listed here, and how to add it. */
 export const Empty = ({ title, children }: { title: string; children?: ReactNode }) => (
   <div className={css['empty']}>
     <strong>{title}</strong>
@@ -162,10 +162,10 @@ export const Loading = ({ what }: { what: string }) => (
   </p>
 );
 
-/** What went wrong, in the host's words, all of it, and what can be done. */
+/** An error with all its violations, code and request id, and a retry button. */
 export function FaultNote({ error, retry }: { error: unknown; retry?: () => void }) {
   const { message, code, violations, status, requestId } = asFault(error);
-  // Planes join their violations into the message, for those who read nothing else.
+  // Planes also join the violations into the message; those are shown only once.
   const isListed = violations.length > 0 && violations.every(({ message: said }) => message.includes(said));
   return (
     <div className={css['fault']} role="alert">
@@ -197,7 +197,7 @@ export const Badge = ({
   children: ReactNode;
 }) => <span className={joined(css['badge'], tone && css[tone])}>{children}</span>;
 
-/** Arrow keys go from one to the next, as in any list of tabs. */
+/** Tabs; the arrow keys move between them. */
 export function Tabs<Name extends string>(props: {
   label: string;
   tabs: readonly { readonly name: Name; readonly title: ReactNode }[];
@@ -248,7 +248,7 @@ export function Tabs<Name extends string>(props: {
   );
 }
 
-/** A unified diff, as the host writes it. Marks stand beside the colours: not everybody tells them apart. */
+/** A unified diff. Lines keep their + and - marks, so the meaning does not depend on color. */
 export function DiffView({ diff, label }: { diff: string; label: string }) {
   const kindOf = (line: string): string | undefined => {
     if (line.startsWith('@@') || line.startsWith('---') || line.startsWith('+++')) return css['hunk'];
@@ -259,7 +259,7 @@ export function DiffView({ diff, label }: { diff: string; label: string }) {
     <div className={css['diff']} role="region" aria-label={label} tabIndex={0}>
       <div>
         {diff.split('\n').map((line, index) => (
-          // oxlint-disable-next-line react/no-array-index-key -- lines of a diff have no name but their place
+          // oxlint-disable-next-line react/no-array-index-key -- lines of a diff have no key other than their index
           <span key={index} className={joined(css['diffLine'], kindOf(line))}>
             {line === '' ? ' ' : visible(line)}
           </span>
@@ -275,7 +275,7 @@ export const Facts = ({ facts }: { facts: readonly (readonly [name: string, valu
   </dl>
 );
 
-/** Over the page until it is answered; Escape closes it. */
+/** A modal dialog; Escape closes it. */
 export function Dialog(props: {
   title: string;
   open: boolean;
@@ -304,7 +304,7 @@ export function Dialog(props: {
   );
 }
 
-/** What cannot be undone is asked about. */
+/** Confirmation of an action that cannot be undone. */
 export function Confirm(props: {
   title: string;
   open: boolean;

@@ -10,7 +10,7 @@ import css from './plot/plot.module.css';
 import { Tip } from './plot/tip.tsx';
 import { Values } from './plot/values.tsx';
 
-/** A chart of uPlot, its legend, and its values as a table. */
+/** A uPlot chart with a legend and its values as a table. */
 export default function Plot(props: ChartProps) {
   const { label, series, height = 260 } = props;
   const [pointed, setPointed] = useState<Pointed>();
@@ -20,7 +20,7 @@ export default function Plot(props: ChartProps) {
   const theme = useTheme();
   const isEmpty =
     props.x.length === 0 || series.every(({ values }) => values.every((value) => value === null));
-  // What is not data: another of these is another plot.
+  // Everything except the data: a change requires a new plot.
   const form = JSON.stringify([
     props.xKind,
     props.yKind,
@@ -31,7 +31,7 @@ export default function Plot(props: ChartProps) {
     height,
     theme,
     isEmpty,
-    // The steps of the axis are whole, too.
+    // Integer data needs integer axis steps.
     props.x.every(Number.isInteger),
     series.map(({ name, colour, draw, band }) => [name, colour, draw, band !== undefined]),
   ]);
@@ -76,7 +76,7 @@ export default function Plot(props: ChartProps) {
       {series.length > 1 && <Legend series={series} />}
       <div className={css['stage']}>
         {isEmpty ? (
-          <Empty title="There is nothing to draw." />
+          <Empty title="No data to plot." />
         ) : (
           <div ref={box} role="img" aria-label={label} style={{ height }} />
         )}
@@ -87,7 +87,7 @@ export default function Plot(props: ChartProps) {
   );
 }
 
-/** Changes with the colours of the page. */
+/** The current theme of the page, light or dark. */
 function useTheme(): string {
   const read = () => document.documentElement.dataset['theme'] ?? '';
   const [theme, setTheme] = useState(read);

@@ -1,7 +1,10 @@
 import { useCallback } from 'react';
 import { useSearchParams } from 'wouter';
 
-/** A choice that stands in the URL, so that a link or a reload brings it back. @param usual is not written there */
+/**
+ * State kept in a URL search parameter, so that links and reloads restore it. @param usual default value; not written
+ * to the URL
+ */
 export function useUrlState(name: string, usual = ''): readonly [string, (next: string) => void] {
   const [search, setSearch] = useSearchParams();
   const value = search.get(name) ?? usual;

@@ -1,16 +1,16 @@
-/** WGSL, token by token, for CodeMirror's stream languages. */
+/** WGSL tokenizer for CodeMirror's stream languages. */
 import type { StreamParser, StringStream } from '@codemirror/language';
 
 interface State {
-  /** Block comments nest. */
+  /** Depth of nested block comments. */
   comments: number;
-  /** Open brackets: how far the next line stands in. */
+  /** Number of open brackets, which is the indentation of the next line. */
   depth: number;
-  /** The word, sign or number before; what follows `fn` or `.` is told by it. */
+  /** The previous word, sign or number; it decides the style of what follows `fn` or `.`. */
   before: string;
-  /** Within `var<...>` and `ptr<...>`: address spaces and access modes are names of no other place. */
+  /** Position in `var<...>` and `ptr<...>`, the only places of address spaces and access modes. */
   space: 'none' | 'opening' | 'inside';
-  /** Of `@builtin(...)` and the like: their argument names a value of the language. */
+  /** Name of the open attribute, such as `builtin`, whose argument is a predefined value. */
   attribute: string;
 }
 
@@ -49,7 +49,7 @@ const number =
   /^(?:0[xX](?:[\da-fA-F]+\.[\da-fA-F]*|\.?[\da-fA-F]+)(?:[pP][+-]?\d+[fh]?)?[iu]?|(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?[fh]?|\d+[eE][+-]?\d+[fh]?|(?:0|[1-9]\d*)[fhiu]?)(?![\p{XID_Continue}])/u;
 const operator = /^(?:<<=|>>=|->|&&|\|\||[-+*/%&|^=!<>]=|\+\+|--|[-+*/%&|^!~=<>])/;
 
-/** To the end of all open comments, or of the line. */
+/** Consumes to the end of all open comments, or of the line. */
 function comment(stream: StringStream, state: State): string {
   while (state.comments > 0 && !stream.eol()) {
     if (stream.match('/*')) state.comments++;
@@ -59,7 +59,7 @@ function comment(stream: StringStream, state: State): string {
   return 'comment';
 }
 
-/** What a name is, where it stands. */
+/** Style of a name by its context. */
 function named(name: string, stream: StringStream, state: State): string {
   const { before } = state;
   if (before === '@') {
@@ -81,7 +81,7 @@ function named(name: string, stream: StringStream, state: State): string {
   return 'variableName';
 }
 
-/** Signs, and what they open and close. */
+/** Style of a sign; tracks brackets and `var<...>`. */
 function sign(text: string, state: State): string {
   state.before = text;
   if (text === '<' && state.space === 'opening') {
@@ -104,7 +104,7 @@ function token(stream: StringStream, state: State): string | null {
   if (state.comments > 0) return comment(stream, state);
   if (stream.eatSpace()) return null;
   if (stream.match('//')) {
-    // Directives of the assembler and lines of a kernel's manifest are read by the host.
+    // `//#` directives of the WGSL assembler and `//!` lines of a kernel manifest have a meaning for the host.
     const kind = stream.match(/^(?:#(?:if|else|endif|include)\b|!)/, false) ? 'meta' : 'comment';
     stream.skipToEnd();
     return kind;

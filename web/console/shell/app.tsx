@@ -8,7 +8,7 @@ import css from './shell.module.css';
 import { SignIn } from './sign-in.tsx';
 import { views } from './views.ts';
 
-/** `/console` and what is below it. */
+/** Routes `/console` and below. */
 export function App() {
   const [location] = useLocation();
   const search = useSearch();
@@ -17,11 +17,11 @@ export function App() {
   return (
     <div className={css['shell']}>
       <a className={css['skip']} href="#main" onClick={toMain}>
-        Skip to the content
+        Skip to content
       </a>
       <Navigation />
       <main id="main" className={css['main']} tabIndex={-1}>
-        {/* A view that broke is left behind by going to another one. */}
+        {/* The key resets the error state when the view changes. */}
         <Guard
           key={view}
           view={view}
@@ -42,7 +42,7 @@ export function App() {
               <Route>
                 <Page title="Not found">
                   <Empty title={`There is no view ${location}.`}>
-                    <Link href="/console">Go to the start</Link>
+                    <Link href="/console">Go to the home page</Link>
                   </Empty>
                 </Page>
               </Route>
@@ -55,13 +55,13 @@ export function App() {
   );
 }
 
-/** What the view was told goes; what the rest of the page shows is asked for again. */
+/** Drops the cached responses of the failed view and refreshes the others. */
 function forget(queries: QueryClient): Promise<void> {
   queries.removeQueries({ type: 'inactive' });
   return queries.invalidateQueries();
 }
 
-/** The base of the page's URLs would make `#main` another page. */
+/** Moves the focus by script: with the page's `<base>`, `#main` would navigate to another page. */
 function toMain(event: { preventDefault: () => void }): void {
   event.preventDefault();
   document.getElementById('main')?.focus();
@@ -69,15 +69,15 @@ function toMain(event: { preventDefault: () => void }): void {
 
 interface GuardProps {
   readonly children: ReactNode;
-  /** The whole address: whoever goes elsewhere is shown what is there. */
+  /** Path and search; navigation resets the error state. */
   readonly address: string;
-  /** Of the view, without what its address says beyond it. */
+  /** Path of the view without subpath and search. */
   readonly view: string;
-  /** Drops what the host answered the view before. */
+  /** Drops cached responses, so that a retry does not fail on the same data. */
   readonly forget: () => void;
 }
 
-/** A fault of a view is shown in its place; the rest of the page goes on. */
+/** Error boundary: shows a view's error in its place; the rest of the page keeps working. */
 class Guard extends Component<GuardProps, { error: unknown }> {
   override state: { error: unknown } = { error: undefined };
 
@@ -99,16 +99,16 @@ class Guard extends Component<GuardProps, { error: unknown }> {
     const { children, address, view } = this.props;
     if (error === undefined) return children;
     return (
-      <Page title="This view broke">
+      <Page title="This view failed">
         <FaultNote error={error} retry={this.#tryAgain} />
         <p>
-          The host may have answered something else than this page expects, as while it starts or after it was
-          renewed. <Button onClick={() => location.reload()}>Load the page again</Button>
+          The host may have sent a response that this page does not expect, for example while it starts or
+          after an upgrade. <Button onClick={() => location.reload()}>Reload the page</Button>
         </p>
         {address !== view && (
           <p>
-            Or the address of this page asks for what is not there:{' '}
-            <Link href={view}>open the view from its start</Link>.
+            The address of this page may name something that does not exist:{' '}
+            <Link href={view}>open the start of the view</Link>.
           </p>
         )}
       </Page>

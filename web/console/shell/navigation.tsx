@@ -6,7 +6,7 @@ import { views } from './views.ts';
 
 const groups = ['Model', 'Agents', 'Host'] as const;
 
-/** Beside the view; on narrow screens above it, folded. */
+/** Side navigation; on narrow screens it is a collapsed menu above the view. */
 export function Navigation() {
   const [location] = useLocation();
   const [open, setOpen] = useState(false);
@@ -21,7 +21,7 @@ export function Navigation() {
   return (
     <header className={css['side']}>
       <div className={css['brand']}>
-        <Link href="/console" className={css['name']} aria-label="lathe, start">
+        <Link href="/console" className={css['name']} aria-label="lathe, home">
           <img src="/icon.svg" alt="" width="26" height="26" /> lathe
         </Link>
         <button
@@ -57,7 +57,7 @@ export function Navigation() {
         ))}
         <div className={css['foot']}>
           <a href="/docs">API reference</a>
-          <a href="/demo/">Demo in the browser</a>
+          <a href="/demo/">Browser demo</a>
           <label>
             Theme{' '}
             <select
@@ -68,9 +68,9 @@ export function Navigation() {
                 chooseTheme(next);
               }}
             >
-              <option value="system">as the system</option>
-              <option value="light">light</option>
-              <option value="dark">dark</option>
+              <option value="system">System</option>
+              <option value="light">Light</option>
+              <option value="dark">Dark</option>
             </select>
           </label>
         </div>

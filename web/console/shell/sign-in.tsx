@@ -2,7 +2,7 @@ import { useState, useSyncExternalStore } from 'react';
 import { bearer } from '../api/token.ts';
 import { Button, Dialog, Field } from '../parts/index.tsx';
 
-/** Asks for the bearer token whenever a request needs it; it is kept in memory alone. */
+/** Dialog that asks for the bearer token when a request needs it. The token is kept in memory only. */
 export function SignIn() {
   const isAsked = useSyncExternalStore(bearer.subscribe, () => bearer.isAsked);
   const isRefused = useSyncExternalStore(bearer.subscribe, () => bearer.isRefused);
@@ -10,7 +10,7 @@ export function SignIn() {
   const token = typed.trim();
   const fault = faultOf(token, isRefused);
   return (
-    <Dialog title="The host asks for its bearer token" open={isAsked} close={() => bearer.dismiss()}>
+    <Dialog title="Enter the bearer token" open={isAsked} close={() => bearer.dismiss()}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -24,8 +24,8 @@ export function SignIn() {
           fault={fault}
           hint={
             <>
-              It is in the file <code>bearer.token</code> of the host's data directory. This page keeps it in
-              memory until it is closed or loaded again.
+              The token is in the file <code>bearer.token</code> of the host's data directory. This page keeps
+              it in memory until you close or reload it.
             </>
           }
         >
@@ -42,7 +42,7 @@ export function SignIn() {
         </Field>
         <p>
           <Button type="submit" kind="primary" disabled={!isToken(token)}>
-            Use it
+            Continue
           </Button>
         </p>
       </form>
@@ -53,6 +53,7 @@ export function SignIn() {
 const isToken = (text: string): boolean => /^[\x21-\x7e]+$/.test(text);
 
 function faultOf(token: string, isRefused: boolean): string | undefined {
-  if (token === '') return isRefused ? 'The host does not take that token. Is it of this host?' : undefined;
-  return isToken(token) ? undefined : 'A token has no spaces and only ASCII.';
+  if (token === '')
+    return isRefused ? 'The host refused this token. Check that it belongs to this host.' : undefined;
+  return isToken(token) ? undefined : 'A token has only ASCII characters and no spaces.';
 }

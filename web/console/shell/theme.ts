@@ -8,7 +8,7 @@ export function themeNow(): Theme {
   return kept === 'light' || kept === 'dark' ? kept : 'system';
 }
 
-/** Sets it now, and follows the system's while nothing else was chosen. */
+/** Applies a theme. With `system`, the page follows the preference of the operating system. */
 export function applyTheme(theme: Theme = themeNow()): void {
   const isDark = theme === 'dark' || (theme === 'system' && prefersDark.matches);
   document.documentElement.dataset['theme'] = isDark ? 'dark' : 'light';
@@ -18,12 +18,12 @@ export function chooseTheme(theme: Theme): void {
   try {
     localStorage.setItem(key, theme);
   } catch {
-    // It holds until the page is closed, then.
+    // Storage is blocked: the choice lasts until the page is closed.
   }
   applyTheme(theme);
 }
 
-/** Browsers may be told to keep nothing. */
+/** The stored theme; null when none is stored or storage is blocked. */
 function stored(): string | null {
   try {
     return localStorage.getItem(key);

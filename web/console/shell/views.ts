@@ -8,7 +8,7 @@ export interface View {
   readonly component: ComponentType;
 }
 
-/** Each is fetched when it is opened. What is below a view's path is the view's own. */
+/** Views, loaded on first use. A view handles the paths below its own. */
 export const views: readonly View[] = [
   { path: 'chat', title: 'Chat', group: 'Model', component: lazy(() => import('../views/chat/index.tsx')) },
   { path: 'lab', title: 'Lab', group: 'Model', component: lazy(() => import('../views/lab/index.tsx')) },

@@ -19,12 +19,12 @@ export interface WebLlm {
   readonly state: Store<WebLlmState>;
   readonly models: Store<readonly ListedModel[]>;
   readonly load: (id: string) => void;
-  /** Stops what loads, or frees what is there. */
+  /** Cancels loading, or frees the loaded model. */
   readonly unload: () => void;
   readonly close: () => void;
 }
 
-/** Starts the worker, which fetches web-llm's code from this page's origin, and nothing from elsewhere before `load`. */
+/** Starts the worker. It loads web-llm's code from this page's origin, and contacts no other server before `load`. */
 export function openWebLlm(): WebLlm {
   const state = createStore<WebLlmState>({ phase: 'starting' });
   const models = createStore<readonly ListedModel[]>([]);
@@ -38,7 +38,7 @@ export function openWebLlm(): WebLlm {
     });
     made.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => hear(data));
     made.addEventListener('error', ({ message }) => {
-      hear({ kind: 'failed', message: message || 'Its code could not be loaded.', blocked: undefined });
+      hear({ kind: 'failed', message: message || 'web-llm could not be loaded.', blocked: undefined });
     });
     return made;
   }
@@ -65,7 +65,7 @@ export function openWebLlm(): WebLlm {
     }
   }
 
-  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a worker has none
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- workers have no target origin
   const tell = (message: ToWorker) => worker.postMessage(message);
 
   const answererOf = (id: string): Answerer => ({
@@ -108,7 +108,7 @@ export function openWebLlm(): WebLlm {
     state,
     models,
     load(id) {
-      // What a failure left behind is not built upon.
+      // A failed engine is not reused.
       if (state.get().phase === 'failed') restart();
       state.set({ phase: 'loading', id, share: 0, message: 'Starting' });
       tell({ kind: 'load', id });

@@ -1,6 +1,6 @@
 import type { Measured } from '../conversation.ts';
 
-/** The part of web-llm's usage that is read here. */
+/** The members of web-llm's usage that are read here. */
 interface Usage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
@@ -11,13 +11,13 @@ interface Usage {
   };
 }
 
-/** web-llm counts of a prompt only what it did not know from before, and gives rates and seconds. */
+/** Converts web-llm's usage, which excludes cached prompt tokens and gives rates and seconds. */
 export const measuredOf = ({ prompt_tokens, completion_tokens, extra }: Usage): Measured => ({
   promptTokens: prompt_tokens,
   cachedTokens: 0,
   completionTokens: completion_tokens,
   prefillMs: extra.prefill_tokens_per_s > 0 ? (prompt_tokens / extra.prefill_tokens_per_s) * 1000 : 0,
-  // The first token comes of the prefill.
+  // Prefill produces the first token.
   decodeMs: Math.max(0, completion_tokens - 1) * extra.time_per_output_token_s * 1000,
   tokensPerSecond: completion_tokens > 1 ? extra.decode_tokens_per_s : undefined,
 });

@@ -1,10 +1,10 @@
-/** What the page and web-llm's worker say to each other, one thing at a time. */
+/** Messages between the page and web-llm's worker. At most one request is in progress. */
 import type { Measured, Message } from '../conversation.ts';
 import type { requestedSampling } from '../settings.ts';
 
 export interface ListedModel {
   readonly id: string;
-  /** The folder of its weights, in MLC's format. */
+  /** URL of the folder with its weights, in MLC format. */
   readonly weights: string;
   readonly gpuMegabytes: number | undefined;
   readonly features: readonly string[];
@@ -32,6 +32,6 @@ export type FromWorker =
   | {
       readonly kind: 'failed';
       readonly message: string;
-      /** The address that the policy of the page (CSP) did not allow. */
+      /** URL that the page's Content-Security-Policy blocked. */
       readonly blocked: string | undefined;
     };

@@ -1,4 +1,4 @@
-/** web-llm, in a worker of its own: its code comes to nobody who does not ask for it. */
+/** Runs web-llm in a separate worker, so that its code loads only on request. */
 import { MLCEngine, ModelType, prebuiltAppConfig } from '@mlc-ai/web-llm';
 import { errorMessage } from '../../../src/util/error-message.ts';
 import type { Measured } from '../conversation.ts';
@@ -45,7 +45,7 @@ async function obey(said: ToWorker): Promise<void> {
 addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
   obey(data).catch((error: unknown) => {
     const message = errorMessage(error);
-    // What the policy refused is told after the request has failed.
+    // The policy violation event arrives after the request has failed.
     setTimeout(() => send({ kind: 'failed', message, blocked }));
   });
 });
@@ -56,7 +56,7 @@ send({
     .filter(({ model_type: type }) => type === undefined || type === ModelType.LLM)
     .map(({ model_id: id, model, vram_required_MB: gpuMegabytes, required_features: features = [] }) => ({
       id,
-      // The list names repositories of Hugging Face; their files lie below.
+      // The list has Hugging Face repositories; their files are under /resolve/main/.
       weights: `${model.replace(/\/$/, '')}${model.includes('/resolve/') ? '' : '/resolve/main'}/`,
       gpuMegabytes,
       features,

@@ -1,9 +1,9 @@
-/** What uPlot does not draw: bands, bars, whiskers and points of different shapes. */
+/** Draws what uPlot does not: bands, bars, whiskers and points of different shapes. */
 import uPlot from 'uplot';
 import type { Series } from './types.ts';
 import { cornersOf, type Shape } from './marks.ts';
 
-/** A series in order of x, and its colour. */
+/** A series sorted by x, with its color and shape. */
 export interface Drawn {
   readonly series: Series;
   readonly index: number;
@@ -13,7 +13,7 @@ export interface Drawn {
 
 type Values = readonly (number | null)[];
 
-/** Below the lines. */
+/** Draws bands and bars, below the lines. */
 export function drawGrounds(plot: uPlot, x: readonly number[], all: readonly Drawn[]): void {
   const bars = all.filter(({ series }) => series.draw === 'bars');
   within(plot, (context) => {
@@ -42,7 +42,7 @@ export function drawGrounds(plot: uPlot, x: readonly number[], all: readonly Dra
   });
 }
 
-/** Above the lines; points at the edge are whole. */
+/** Draws whiskers and points, above the lines. Points at the edge are not clipped. */
 export function drawMarks(plot: uPlot, x: readonly number[], all: readonly Drawn[], ground: string): void {
   const bars = all.filter(({ series }) => series.draw === 'bars');
   const context = plot.ctx;
@@ -66,7 +66,7 @@ export function drawMarks(plot: uPlot, x: readonly number[], all: readonly Drawn
       whisker(plot, context, place, series.band?.low[at], series.band?.high[at]);
       if (series.draw !== 'points') return;
       context.fillStyle = colour;
-      // A rim of the ground's colour keeps points apart that lie on one another.
+      // An outline in the background color separates points that overlap.
       context.strokeStyle = ground;
       point(context, shape, place, plot.valToPos(value, 'y', true));
     });
@@ -86,7 +86,7 @@ function within(plot: uPlot, draw: (context: CanvasRenderingContext2D) => void):
   context.restore();
 }
 
-/** Places from the first to the last, both inclusive, where both edges are there. */
+/** Index ranges (both ends inclusive) in which both edges have a value. */
 function runs(low: Values, high: Values): (readonly [number, number])[] {
   const found: [number, number][] = [];
   low.forEach((value, at) => {
@@ -114,7 +114,10 @@ function fillBand(
   context.fill();
 }
 
-/** Bars of several series stand side by side. @returns offset from the place on the axis, and width, in canvas pixels */
+/**
+ * Position of a bar when the bars of several series are side by side. @returns offset from the x position, and width,
+ * in canvas pixels
+ */
 function slot(plot: uPlot, x: readonly number[], place: number, count: number): readonly [number, number] {
   let room = plot.bbox.width / Math.max(1, x.length);
   for (let at = 1; at < x.length; at++) {

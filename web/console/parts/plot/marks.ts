@@ -1,15 +1,18 @@
-/** How a series looks, on the canvas and in the legend. Shapes and dashes stand beside colours: not everybody tells those apart. */
+/**
+ * Colors, dashes and shapes of series, on the canvas and in the legend. Shapes and dashes do not depend on color
+ * vision.
+ */
 import type { ChartProps, Series } from './types.ts';
 
 const colours = 6;
 
-/** By place among the series; `var(--series-N)`. */
+/** CSS variable `--series-N` of a series, by its index unless it names a color. */
 export const colourOf = ({ colour }: Series, index: number): string =>
   `--series-${(((colour ?? index + 1) - 1 + colours) % colours) + 1}`;
 
 const drawOf = ({ draw = 'line' }: Series) => draw;
 
-/** Which one of those that are drawn alike. */
+/** Index of a series among those that are drawn the same way. */
 const placeOf = (series: readonly Series[], index: number): number => {
   const one = series[index];
   return one === undefined
@@ -55,7 +58,7 @@ export function cornersOf(shape: Shape, radius: number): readonly (readonly [x: 
   }
 }
 
-/** As it is read: neither `0.30000000000000004` nor `0.000000`. */
+/** Formats a value without floating-point noise: neither `0.30000000000000004` nor `0.000000`. */
 export function formatValue(value: number): string {
   if (value === 0) return '0';
   const size = Math.abs(value);
@@ -68,13 +71,13 @@ const significant = new Intl.NumberFormat('en', { maximumSignificantDigits: 4 })
 
 const times = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'medium' });
 
-/** What stands at a place of the x axis. */
+/** Formats a value of the x axis. */
 export function formatX({ xKind, xNames }: ChartProps, x: number): string {
   if (xNames) return xNames[x] ?? '';
   return xKind === 'time' ? times.format(x) : formatValue(x);
 }
 
-/** Values and their band, in words. */
+/** Formats a value and its band. */
 export function formatPoint({ values, band }: Series, index: number): string {
   const value = values[index];
   if (value === null || value === undefined) return '';

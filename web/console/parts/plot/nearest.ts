@@ -1,22 +1,22 @@
 import type uPlot from 'uplot';
 import type { Sorted } from './options.ts';
 
-/** What the cursor is at. */
+/** The data point under the cursor. */
 export interface Pointed {
-  /** As the props have it. */
+  /** Index into the props' arrays. */
   readonly index: number;
-  /** One point of it, where points are drawn: many may share a place on the x axis. */
+  /** Index of the series when a single point was hit: several points may share an x value. */
   readonly series?: number;
-  /** In CSS pixels of the plot's box, and where its middle is. */
+  /** Position in CSS pixels of the plot's box. `middle` is half its width. */
   readonly left: number;
   readonly top: number;
   readonly middle: number;
 }
 
-/** In CSS pixels. */
+/** Hit radius in CSS pixels. */
 const reach = 24;
 
-/** Points are found by their distance, all else by its place on the x axis. */
+/** Finds points by distance, and lines and bars by their x position. */
 export function nearest(plot: uPlot, { x, series, from }: Sorted): Pointed | undefined {
   const { left = -1, top = -1, idx } = plot.cursor;
   if (left < 0 || top < 0) return undefined;

@@ -3,11 +3,11 @@ import type { ChartProps } from './types.ts';
 import { type Drawn, drawGrounds, drawMarks } from './draw.ts';
 import { colourOf, dashOf, formatValue, shapeOf } from './marks.ts';
 
-/** The same as the props, in order of x; what a log axis cannot show is gone. */
+/** Chart data sorted by x, without values that a log axis cannot show. */
 export interface Sorted {
   readonly x: readonly number[];
   readonly series: ChartProps['series'];
-  /** Where in the props each place comes from. */
+  /** Index into the props' arrays for each entry. */
   readonly from: readonly number[];
 }
 
@@ -32,13 +32,13 @@ export function sorted({ x, series, xKind, yKind }: ChartProps): Sorted {
   };
 }
 
-/** Two more columns a band: they are drawn by hand, and make the scale hold them. */
+/** Columns for uPlot. A band adds two hidden columns, so that the scale includes it. */
 export const columnsOf = ({ x, series }: Sorted): uPlot.AlignedData => [
   [...x],
   ...series.flatMap(({ values, band }) => [[...values], ...(band ? [[...band.low], [...band.high]] : [])]),
 ];
 
-/** @param data what is drawn now; it may change while the plot stays */
+/** @param data current data; it may change during the life of the plot */
 export function optionsOf(
   props: ChartProps,
   data: () => Sorted,
@@ -157,25 +157,25 @@ export function optionsOf(
   };
 }
 
-// oxlint-disable-next-line typescript/no-unsafe-enum-assignment -- the plotter's enum is there for types alone
+// oxlint-disable-next-line typescript/no-unsafe-enum-assignment -- uPlot's enum exists only as a type
 const log: { readonly distr: uPlot.Scale.Distr } = { distr: 3 };
 
 const formatted = (_: uPlot, splits: (number | null)[]): string[] =>
   splits.map((value) => (value === null ? '' : formatValue(value)));
 
-/** The first and the last bar are whole. */
+/** Range of the x axis in which the first and the last bar fit. */
 function roomForBars(x: readonly number[], least: number, most: number): [number, number] {
   const gaps = x.slice(1).map((one, at) => one - (x[at] ?? one));
   const half = Math.min(...gaps.filter((gap) => gap > 0), Math.max(1, most - least)) / 2;
   return [least - half, most + half];
 }
 
-/** Of what is counted: there is no half a round. */
+/** Axis steps for integer data. */
 const wholeSteps = Array.from({ length: 12 }, (_, power) =>
   [1, 2, 5].map((digit) => digit * 10 ** power),
 ).flat();
 
-/** Times as the page's language writes them; the day below the first, and where it changes. */
+/** Axis labels of times in the user's locale. The first label and each new day also show the date. */
 function clock(_: uPlot, splits: number[], __: number, ___: number, step: number): string[] {
   const day = (at: number) => days.format(at);
   const time = step < 60_000 ? seconds : minutes;
@@ -190,14 +190,14 @@ const days = new Intl.DateTimeFormat(undefined, { dateStyle: 'short' });
 const minutes = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
 const seconds = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 
-/** As wide as the longest of the axis' values. */
+/** Width of the y axis, by its longest label. */
 function widest(plot: uPlot, values: string[] | null): number {
   if (!values) return 40;
   const longest = values.reduce((most, value) => Math.max(most, value.length), 0);
   return Math.max(34, 14 + longest * 7);
 }
 
-/** What has no neighbours makes no line: it is a dot. */
+/** Indices of values without neighbors, which are drawn as dots. */
 function alone(plot: uPlot, series: number): number[] {
   const values = plot.data[series] ?? [];
   const isAbsent = (at: number) => (values[at] ?? null) === null;

@@ -3,7 +3,7 @@ import { formatPoint, formatX } from './marks.ts';
 import type { Pointed } from './nearest.ts';
 import css from './plot.module.css';
 
-/** Names what the cursor is at. The table below says the same, so that nobody needs a pointer. */
+/** Tooltip of the point under the cursor. The table below shows the same values without a pointer. */
 export function Tip({ props, pointed }: { props: ChartProps; pointed: Pointed }) {
   const { series, describe, x, xLabel } = props;
   const { index, left, top, middle } = pointed;
@@ -19,7 +19,7 @@ export function Tip({ props, pointed }: { props: ChartProps; pointed: Pointed })
     <div
       className={css['tip']}
       aria-hidden="true"
-      // On the side where there is room.
+      // On the side with more space.
       style={left > middle ? { right: `calc(100% - ${left - 12}px)`, top } : { left: left + 12, top }}
     >
       {describe === undefined && (

@@ -1,33 +1,33 @@
 export interface Series {
   readonly name: string;
-  /** Where a line has none, it is broken. */
+  /** null interrupts the line. */
   readonly values: readonly (number | null)[];
-  /** Of `--series-N` in tokens.css; by its place where absent. */
+  /** N of `--series-N` in tokens.css. Default: by position. */
   readonly colour?: number;
   readonly draw?: 'line' | 'points' | 'bars';
-  /** From `low` to `high` around the values: an area along a line, a whisker at a point or a bar. */
+  /** Range around the values: an area along a line, a whisker at a point or bar. */
   readonly band?: { readonly low: readonly (number | null)[]; readonly high: readonly (number | null)[] };
 }
 
 export interface ChartProps {
-  /** What it shows, in a sentence: who does not see it hears it, together with the table below. */
+  /** What the chart shows, in one sentence, for screen readers. */
   readonly label: string;
-  /** In any order. Times are in ms since 1970. */
+  /** In any order. Times are in ms since the Unix epoch. */
   readonly x: readonly number[];
   readonly series: readonly Series[];
   readonly xLabel: string;
   readonly yLabel: string;
-  /** On a log axis what is not above 0 is left out. */
+  /** A log axis leaves out values that are not positive. */
   readonly xKind?: 'number' | 'time' | 'log';
   readonly yKind?: 'number' | 'log';
-  /** Of x = 0, 1, 2 ...: what stands there is no number but one of these. */
+  /** Category names for x = 0, 1, 2 ... */
   readonly xNames?: readonly string[];
-  /** What each of x is of, where it has a name: for the table. */
+  /** Name of each x value, for the table. */
   readonly names?: readonly string[];
-  /** The y axis begins at 0 even where no value is near it. Bars always stand on it. */
+  /** The y axis starts at 0. Charts with bars always do. */
   readonly fromZero?: boolean;
-  /** In pixels. */
+  /** Height in CSS pixels. */
   readonly height?: number;
-  /** Of the point under the cursor, in place of its x and y. */
+  /** Text for the point under the cursor, instead of its x and y. */
   readonly describe?: (series: number, index: number) => string;
 }

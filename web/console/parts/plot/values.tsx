@@ -4,10 +4,10 @@ import { Button, Table } from '../index.tsx';
 import { formatPoint, formatX } from './marks.ts';
 import css from './plot.module.css';
 
-/** Rows on the page; all of them are copied. */
+/** Maximum number of rows shown; copying includes all rows. */
 const most = 400;
 
-/** What the chart shows, in numbers. */
+/** The values of a chart as a table. */
 export function Values(props: ChartProps) {
   const { x, series, xLabel, yLabel, label, names } = props;
   const [isOpen, setOpen] = useState(false);
@@ -25,14 +25,14 @@ export function Values(props: ChartProps) {
           <p className={css['copied']}>
             <Button onClick={() => void copy()}>Copy the table</Button>{' '}
             <span role="status">{isCopied ? 'Copied.' : ''}</span>
-            {x.length > most && ` The first ${most} of ${x.length} rows; all of them are copied.`}
+            {x.length > most && ` Showing the first ${most} of ${x.length} rows; copying includes all rows.`}
           </p>
           <Table
             caption={`${label} ${yLabel}.`}
             rows={rows}
             keyOf={String}
             columns={[
-              ...(names ? [{ key: 'name', head: 'Of', cell: (index: number) => names[index] ?? '' }] : []),
+              ...(names ? [{ key: 'name', head: 'Name', cell: (index: number) => names[index] ?? '' }] : []),
               { key: 'x', head: xLabel, cell: (index) => formatX(props, x[index] ?? 0) },
               ...series.map((one, place) => ({
                 key: `${place}`,
@@ -48,11 +48,11 @@ export function Values(props: ChartProps) {
   );
 }
 
-/** Tabs between columns, as spreadsheets take them; every digit. */
+/** The table as tab-separated text for spreadsheets, with full precision. */
 function asText(props: ChartProps): string {
   const { x, series, xLabel, xNames, xKind, names } = props;
   const head = [
-    ...(names ? ['Of'] : []),
+    ...(names ? ['Name'] : []),
     xLabel,
     ...series.flatMap(({ name, band }) => [name, ...(band ? [`${name} low`, `${name} high`] : [])]),
   ];

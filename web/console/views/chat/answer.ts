@@ -8,18 +8,18 @@ export interface Alternative {
   readonly bytes: readonly number[];
 }
 export interface Token extends Alternative {
-  /** What of the answer's text it ends: empty where it holds a part of a character only. */
+  /** Text that this token completes; empty when it holds only part of a character. */
   readonly text: string;
-  /** The likeliest at its place, it among them or not. */
+  /** The most likely tokens at this position; the sampled one may be missing. */
   readonly top: readonly Alternative[];
-  /** ms after the request was sent, when it came to this page. */
+  /** Arrival time in ms after the request was sent. */
   readonly at: number;
 }
 
-/** Moments in ms after the request was sent, as this page saw them. */
+/** Times in ms after the request was sent, measured by this page. */
 export interface Timing {
   readonly headers?: number;
-  /** One a piece of the stream that had text; a piece is a token, or several that came out at once. */
+  /** Arrival times of stream chunks with text; a chunk has one or more tokens. */
   readonly pieces: readonly number[];
   readonly end?: number;
 }
@@ -33,16 +33,16 @@ export interface Answer {
   readonly id: number;
   readonly role: 'assistant';
   readonly text: string;
-  /** What the model wrote before its answer, where it thinks. */
+  /** Reasoning text of the model, before the answer. */
   readonly thought: string;
-  /** Of `text` alone; empty where probabilities were not asked for. */
+  /** Tokens of `text` only; empty when probabilities were not requested. */
   readonly tokens: readonly Token[];
   readonly timing: Timing;
   readonly state: 'waiting' | 'writing' | 'done' | 'stopped' | 'failed';
   readonly finish?: string;
   readonly usage?: Usage;
   readonly model?: string;
-  /** By which the host knows it, too. */
+  /** Request id of the host. */
   readonly requestId?: string;
   readonly error?: unknown;
 }
@@ -51,12 +51,11 @@ export type Turn = Question | Answer;
 export const isAnswering = (turn: Turn | undefined): boolean =>
   turn?.role === 'assistant' && (turn.state === 'waiting' || turn.state === 'writing');
 
-/** Pieces that came this soon after one another (ms) were read from the network at once. */
+/** Chunks closer than this (ms) were read from the network together. */
 const together = 1;
 
 /**
- * Tokens a second after the first ones came; undefined where the answer came in so few parts that their times tell
- * nothing.
+ * Tokens per second after the first chunk; undefined when the answer arrived in too few parts to measure.
  */
 export function decodeSpeed(answer: Answer): number | undefined {
   const { pieces } = answer.timing;
@@ -66,17 +65,17 @@ export function decodeSpeed(answer: Answer): number | undefined {
   const parts = pieces.filter((at, index) => at - (pieces[index - 1] ?? -Infinity) > together);
   if (parts.length < 4) return undefined;
   const after = pieces.filter((at) => at - first > together).length;
-  // A piece may hold several tokens.
+  // A chunk may hold several tokens.
   return (after * (tokenCount(answer) / pieces.length) * 1000) / (last - first);
 }
 
-/** Tokens a second from the request to the last of them, the wait for the first one included. */
+/** Tokens per second from the request to the last token, including the time to the first token. */
 export function wholeSpeed(answer: Answer): number | undefined {
   const last = answer.timing.pieces.at(-1);
   return last === undefined || last === 0 ? undefined : (tokenCount(answer) * 1000) / last;
 }
 
-/** Of what has come so far. Those of thoughts have no probabilities here. */
+/** Number of tokens so far. Reasoning tokens have no probabilities, so they are counted by usage or chunks. */
 function tokenCount({ thought, tokens, usage, timing }: Answer): number {
   const counted = thought === '' ? tokens.length : 0;
   return counted || (usage?.completion_tokens ?? timing.pieces.length);
@@ -92,7 +91,7 @@ export function formatShare(share: number): string {
   return `${percent.toFixed(percent < 1 ? 2 : 1)} %`;
 }
 
-/** How sure the model was of it, in four steps. */
+/** Probability of a token in four steps. */
 export type Sureness = 'sure' | 'likely' | 'unsure' | 'unlikely';
 export function sureness(share: number): Sureness {
   if (share >= 0.9) return 'sure';
@@ -100,6 +99,6 @@ export function sureness(share: number): Sureness {
   return share >= 0.1 ? 'unsure' : 'unlikely';
 }
 
-/** White space that can be seen, and all else as it is. */
+/** A token with visible white space. */
 export const visibleToken = (token: string): string =>
-  token === '' ? 'nothing' : token.replaceAll(' ', '␣').replaceAll('\n', '↵').replaceAll('\t', '→');
+  token === '' ? '(empty)' : token.replaceAll(' ', '␣').replaceAll('\n', '↵').replaceAll('\t', '→');

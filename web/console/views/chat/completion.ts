@@ -5,7 +5,7 @@ import type { components } from '../../api/schema.d.ts';
 import type { Answer, Token } from './answer.ts';
 import type { Message } from './messages.ts';
 
-/** A stream may break off with the envelope of a refusal. */
+/** A chunk of the stream; a stream may end with an error envelope. */
 type Chunk = components['schemas']['ChatCompletionChunk'] & {
   readonly error?: { readonly message: string; readonly code?: string | null; readonly type?: string };
 };
@@ -17,7 +17,7 @@ export interface Asked {
   readonly signal: AbortSignal;
 }
 
-/** The answer as it grows, from nothing to its end; the last one that comes is whole. Throws what refused or broke it. */
+/** Streams a completion. Yields the answer so far after each chunk; the last one is complete. @throws Fault */
 export async function* complete({ id, messages, sampling, signal }: Asked): AsyncGenerator<Answer> {
   const sent = performance.now();
   const now = () => performance.now() - sent;
@@ -52,7 +52,7 @@ export async function* complete({ id, messages, sampling, signal }: Asked): Asyn
     if (content || thought) pieces.push(at);
     if (!thought)
       for (const one of choice?.logprobs?.content ?? []) {
-        // The other form is of requests with post_sampling_probs, which the console does not send.
+        // The other form answers post_sampling_probs, which the console does not send.
         if (!('logprob' in one)) continue;
         const { token, logprob, bytes, top_logprobs: top } = one;
         tokens.push({
@@ -78,7 +78,7 @@ export async function* complete({ id, messages, sampling, signal }: Asked): Asyn
     yield answer;
   }
   if (answer.finish === undefined)
-    throw new Fault('The host ended the stream before its answer was over.', {
+    throw new Fault('The host ended the stream before the answer was complete.', {
       requestId: requestId ?? undefined,
     });
   yield { ...answer, state: 'done', timing: { ...answer.timing, end: now() } };

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { Button, Field, Row } from '../../parts/index.tsx';
 import css from './chat.module.css';
 
-/** Where the next message is written. */
+/** Form for the next message. */
 export function Composer(props: { isBusy: boolean; send: (text: string) => void; stop: () => void }) {
   const { isBusy, send, stop } = props;
   const [text, setText] = useState('');
@@ -19,7 +19,7 @@ export function Composer(props: { isBusy: boolean; send: (text: string) => void;
         submit();
       }}
     >
-      <Field label="Message" hint="Enter sends it; Shift and Enter begin a new line.">
+      <Field label="Message" hint="Enter sends the message, Shift+Enter starts a new line.">
         {(control) => (
           <textarea
             {...control}
@@ -27,7 +27,7 @@ export function Composer(props: { isBusy: boolean; send: (text: string) => void;
             value={text}
             onChange={({ target }) => setText(target.value)}
             onKeyDown={(event) => {
-              // Enter also ends what an input method composes.
+              // Enter also confirms the composition of an input method.
               if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
               event.preventDefault();
               submit();

@@ -2,7 +2,7 @@ import { formatNumber } from '../../parts/format.ts';
 import type { Turn } from './answer.ts';
 import css from './chat.module.css';
 
-/** How much of what the model can read the conversation takes. */
+/** How much of the context window the conversation uses. */
 export function ContextUse({ turns, length }: { turns: readonly Turn[]; length: number | undefined }) {
   const last = turns.findLast((turn) => turn.role === 'assistant' && turn.usage !== undefined);
   if (last?.role !== 'assistant' || !last.usage || length === undefined) return null;
@@ -10,7 +10,7 @@ export function ContextUse({ turns, length }: { turns: readonly Turn[]; length: 
   return (
     <p className={css['contextUse']}>
       <label>
-        The conversation takes {formatNumber(used)} of the {formatNumber(length)} tokens of the context.{' '}
+        Context: {formatNumber(used)} of {formatNumber(length)} tokens used.{' '}
         <meter value={used} max={length} high={length * 0.8} optimum={0} />
       </label>
     </p>

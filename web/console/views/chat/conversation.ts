@@ -4,7 +4,7 @@ import { type Answer, isAnswering, type Turn } from './answer.ts';
 import { complete } from './completion.ts';
 import { messagesOf } from './messages.ts';
 
-/** Of the page: it goes with it, and stands in no URL and no storage. */
+/** The conversation of this page. It is kept in memory only, neither in the URL nor in storage. */
 interface Conversation {
   readonly system: string;
   readonly turns: readonly Turn[];
@@ -36,27 +36,27 @@ export const conversation = {
 
   clear(): void {
     conversation.stop();
-    // Nor is what it had said so far to come back.
+    // A late update of the stopped answer is ignored.
     stopping = undefined;
     become({ turns: [] });
   },
 
   stop: () => stopping?.abort(),
 
-  /** Asks; an answer that is still on its way is stopped. */
+  /** Sends a message; stops an answer in progress. */
   ask(text: string, sampling: SamplingBody): void {
     conversation.stop();
     void answer([...now.turns, { id: ++ids, role: 'user', text }], sampling);
   },
 
-  /** What the question `id` is to say instead; what followed it goes. */
+  /** Replaces the question `id` and removes the turns after it. */
   edit(id: number, text: string, sampling: SamplingBody): void {
     conversation.stop();
     const at = now.turns.findIndex((turn) => turn.id === id);
     if (at >= 0) void answer([...now.turns.slice(0, at), { id: ++ids, role: 'user', text }], sampling);
   },
 
-  /** Another answer in the place of `id`; what followed it goes. */
+  /** Regenerates the answer `id` and removes the turns after it. */
   again(id: number, sampling: SamplingBody): void {
     conversation.stop();
     const at = now.turns.findIndex((turn) => turn.id === id);
@@ -80,7 +80,7 @@ async function answer(before: readonly Turn[], sampling: SamplingBody): Promise<
   let frame = 0;
   const show = () => {
     cancelAnimationFrame(frame);
-    // It may have been replaced, or taken away.
+    // The answer may have been replaced or removed.
     if (stopping === controller) become({ turns: [...before, last] });
   };
   show();
@@ -88,7 +88,7 @@ async function answer(before: readonly Turn[], sampling: SamplingBody): Promise<
     const messages = messagesOf(now.system, before);
     for await (const next of complete({ id: last.id, messages, sampling, signal })) {
       last = next;
-      // More often than it can be drawn would only slow it down.
+      // At most one update per frame.
       cancelAnimationFrame(frame);
       frame = requestAnimationFrame(show);
     }
@@ -100,5 +100,5 @@ async function answer(before: readonly Turn[], sampling: SamplingBody): Promise<
   show();
 }
 
-/** Whether something is on its way. */
+/** Whether an answer is in progress. */
 export const isBusy = ({ turns }: Conversation): boolean => isAnswering(turns.at(-1));

@@ -8,7 +8,7 @@ import css from './chat.module.css';
 const columns = ['queued_ms', 'prefill_ms', 'decode_ms', 'first_token_ms', 'decode_tps'] as const;
 type Times = Readonly<Record<(typeof columns)[number], number | null>>;
 
-/** Answers are written down in batches, so that it may not be there at once. */
+/** The host writes rows in batches, so the row of a new answer may not exist yet. */
 class NotYet extends Error {}
 
 async function timesOf(requestId: string): Promise<Times> {
@@ -22,11 +22,11 @@ async function timesOf(requestId: string): Promise<Times> {
     }),
   );
   const row = rows[0];
-  if (!row) throw new NotYet('The host has not written down this answer.');
+  if (!row) throw new NotYet('The host has not stored the timings of this answer yet.');
   return Object.fromEntries(columns.map((name, index) => [name, row[index] ?? null])) as Times;
 }
 
-/** How the host spent its time on an answer, without the way to this page. */
+/** Timings of an answer as measured by the host, without network time. */
 export function HostTimes({ requestId }: { requestId: string }) {
   const times = useQuery({
     queryKey: ['observe', 'times', requestId],
@@ -36,15 +36,15 @@ export function HostTimes({ requestId }: { requestId: string }) {
     retry: (failures, error) => error instanceof NotYet && failures < 5,
     retryDelay: 500,
   });
-  if (times.isPending) return <Loading what="the host's times" />;
+  if (times.isPending) return <Loading what="the host's timings" />;
   if (times.isError)
-    return <GatedFault what="its own times" error={times.error} retry={() => void times.refetch()} />;
+    return <GatedFault what="the host's timings" error={times.error} retry={() => void times.refetch()} />;
   const { queued_ms: queued, prefill_ms: prefill, decode_ms: decode, decode_tps: speed } = times.data;
   const total = (queued ?? 0) + (prefill ?? 0) + (decode ?? 0);
   const parts = [
-    { name: 'waiting for a place', ms: queued, className: css['queuedPart'], key: css['queuedKey'] },
-    { name: 'reading the prompt', ms: prefill, className: css['prefillPart'], key: css['prefillKey'] },
-    { name: 'writing the answer', ms: decode, className: css['decodePart'], key: css['decodeKey'] },
+    { name: 'queued', ms: queued, className: css['queuedPart'], key: css['queuedKey'] },
+    { name: 'prefill', ms: prefill, className: css['prefillPart'], key: css['prefillKey'] },
+    { name: 'decode', ms: decode, className: css['decodePart'], key: css['decodeKey'] },
   ];
   return (
     <div className={css['hostTimes']}>

@@ -12,7 +12,7 @@ import { SamplingForm } from './sampling-form.tsx';
 import { AnswerTurn, QuestionTurn } from './turn.tsx';
 import { useSampling } from './use-sampling.ts';
 
-/** A conversation with the resident model, seen from within: how likely each token was, and when it came. */
+/** Chat with the resident model, with the probability and arrival time of each token. */
 export default function Chat() {
   const now = useConversation();
   const { turns, system } = now;
@@ -27,21 +27,19 @@ export default function Chat() {
       title="Chat"
       lead={
         model
-          ? `With ${model.id}, on this host. What is said stays in this page; leaving it for another view keeps it, loading it again does not.`
-          : 'With the resident model.'
+          ? `Chat with ${model.id} on this host. The conversation exists only in this page: it survives a change of view, but not a reload.`
+          : 'Chat with the resident model.'
       }
-      tools={
-        turns.length > 0 && <Button onClick={() => conversation.clear()}>Begin a new conversation</Button>
-      }
+      tools={turns.length > 0 && <Button onClick={() => conversation.clear()}>New conversation</Button>}
     >
       <div className={css['columns']}>
         <div className={css['conversation']}>
           {turns.length === 0 && (
             <Panel>
-              <Empty title="Nothing was said yet.">
+              <Empty title="No messages yet.">
                 {info.data && !model
-                  ? 'The host has no model to answer with, or it is being loaded; the start page says which.'
-                  : 'Write a message below. Each token of the answer will be marked by how sure the model was of it.'}
+                  ? 'The host has no model, or it is still loading. The home page shows its state.'
+                  : 'Write a message below. Each token of the answer is colored by its probability.'}
               </Empty>
             </Panel>
           )}
@@ -90,7 +88,7 @@ export default function Chat() {
   );
 }
 
-/** Tells how it goes, to those who do not see it; and keeps what is being written in sight. */
+/** Announces progress to screen readers, and scrolls the growing answer into view. */
 function Progress({ turns }: { turns: readonly Turn[] }) {
   const end = useRef<HTMLParagraphElement>(null);
   const last = turns.at(-1);
@@ -100,9 +98,9 @@ function Progress({ turns }: { turns: readonly Turn[] }) {
     if (state === 'waiting' || state === 'writing') end.current?.scrollIntoView({ block: 'nearest' });
   }, [state, length]);
   const said = {
-    waiting: 'The prompt is being read.',
-    writing: 'The answer is being written.',
-    done: 'The answer is there.',
+    waiting: 'Processing the prompt.',
+    writing: 'Generating the answer.',
+    done: 'The answer is complete.',
     stopped: 'The answer was stopped.',
     failed: 'The answer failed.',
   };

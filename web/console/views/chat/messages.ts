@@ -5,7 +5,7 @@ export interface Message {
   readonly content: string;
 }
 
-/** What the model is to see: answers that failed before their first word are left out. */
+/** Messages of the request. Answers that failed before their first token are left out. */
 export const messagesOf = (system: string, turns: readonly Turn[]): Message[] => [
   ...(system.trim() === '' ? [] : [{ role: 'system' as const, content: system }]),
   ...turns

@@ -9,20 +9,20 @@ import {
   samplingFields,
 } from './sampling.ts';
 
-/** How the answer is drawn. What is left empty the host decides. */
+/** Form for sampling parameters. Empty fields use the defaults of the host. */
 export function SamplingForm(props: {
   sampling: Sampling;
   set: (name: SamplingName, value: string) => void;
   reset: () => void;
   system: string;
   setSystem: (system: string) => void;
-  /** Of the last answer. */
+  /** Error of the last request. */
   fault: Fault | undefined;
 }) {
   const { sampling, set, reset, system, setSystem, fault } = props;
   return (
     <form className={css['sampling']} onSubmit={(event) => event.preventDefault()}>
-      <Field label="System prompt" hint="Said to the model before all else. It stays in this page.">
+      <Field label="System prompt" hint="Sent before the conversation. Stored only in this page.">
         {(control) => (
           <textarea {...control} rows={3} value={system} onChange={({ target }) => setSystem(target.value)} />
         )}
@@ -45,9 +45,9 @@ export function SamplingForm(props: {
         ))}
       </div>
       <Field
-        label="Stop texts"
+        label="Stop sequences"
         fault={faultAt(fault, 'stop')}
-        hint="One a line; they end the answer. \n stands for a new line."
+        hint="One per line. Generation stops at the first match. \n stands for a line break."
       >
         {(control) => (
           <textarea
@@ -59,9 +59,9 @@ export function SamplingForm(props: {
         )}
       </Field>
       <Field
-        label="Alternatives of each token"
+        label="Token alternatives"
         fault={faultAt(fault, 'top_logprobs')}
-        hint="How many of the likeliest tokens are told. Off: no probabilities at all."
+        hint="Number of most likely tokens to show per position. Off: no probabilities."
       >
         {(control) => (
           <select
@@ -71,14 +71,14 @@ export function SamplingForm(props: {
           >
             {[...new Set([...alternativesOffered, sampling.alternatives])].map((count) => (
               <option key={count} value={count}>
-                {count === '0' ? "0: the token's own alone" : count}
+                {count === '0' ? '0: only the sampled token' : count}
               </option>
             ))}
           </select>
         )}
       </Field>
       <p>
-        <Button onClick={reset}>Back to the host's defaults</Button>
+        <Button onClick={reset}>Reset to the host's defaults</Button>
       </p>
     </form>
   );

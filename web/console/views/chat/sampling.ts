@@ -1,31 +1,49 @@
 import type { Fault } from '../../api/fault.ts';
 
-/** As it was typed; empty: left to the host. */
+/** Sampling parameters as typed; empty: the default of the host. */
 export type Sampling = Readonly<Record<SamplingName, string>>;
 export type SamplingName = (typeof samplingFields)[number]['name'] | 'stop' | 'alternatives';
 
 export const samplingFields = [
-  { name: 'temperature', label: 'Temperature', usual: '1', step: 0.1, hint: '0 takes the likeliest token.' },
-  { name: 'top_p', label: 'Top p', usual: '1', step: 0.05, hint: 'Likeliest tokens up to this probability.' },
-  { name: 'top_k', label: 'Top k', usual: '0', step: 1, hint: 'This many of the likeliest; 0 is all.' },
+  {
+    name: 'temperature',
+    label: 'Temperature',
+    usual: '1',
+    step: 0.1,
+    hint: '0 always picks the most likely token.',
+  },
+  {
+    name: 'top_p',
+    label: 'Top p',
+    usual: '1',
+    step: 0.05,
+    hint: 'Samples from the most likely tokens up to this cumulative probability.',
+  },
+  {
+    name: 'top_k',
+    label: 'Top k',
+    usual: '0',
+    step: 1,
+    hint: 'Samples from this many most likely tokens; 0 means all.',
+  },
   {
     name: 'min_p',
     label: 'Min p',
     usual: '0',
     step: 0.01,
-    hint: "At least this part of the likeliest token's probability.",
+    hint: 'Minimum probability, relative to the most likely token.',
   },
-  { name: 'seed', label: 'Seed', usual: 'random', step: 1, hint: 'The same gives the same text.' },
+  { name: 'seed', label: 'Seed', usual: 'random', step: 1, hint: 'The same seed gives the same text.' },
   {
     name: 'max_tokens',
-    label: 'Most tokens',
-    usual: 'what fits',
+    label: 'Max tokens',
+    usual: 'as many as fit',
     step: 1,
-    hint: "The answer's greatest length.",
+    hint: 'Maximum length of the answer.',
   },
 ] as const;
 
-/** How many of the likeliest tokens are asked for at each place. */
+/** Default number of most likely tokens requested per position. */
 export const alternativesUsual = '5';
 export const alternativesOffered = ['off', '0', '3', '5', '10', '20'] as const;
 
@@ -36,7 +54,7 @@ export function samplingOf(search: URLSearchParams): Sampling {
   return { ...values, alternatives: values['alternatives'] || alternativesUsual } as Sampling;
 }
 
-/** The same search with another value of one control; what is usual is not written there. */
+/** Returns the search parameters with one value changed; defaults are not written. */
 export function withSampling(search: URLSearchParams, name: SamplingName, value: string): URLSearchParams {
   const after = new URLSearchParams(search);
   if (value === '' || (name === 'alternatives' && value === alternativesUsual)) after.delete(name);
@@ -44,7 +62,9 @@ export function withSampling(search: URLSearchParams, name: SamplingName, value:
   return after;
 }
 
-/** Members of the request. What is no number goes as it is: the host says what it expects, of all members at once. */
+/**
+ * Members of the request. Text that is not a number is sent unchanged, so that the host reports all violations at once.
+ */
 export function samplingBody(sampling: Sampling): Record<string, unknown> {
   const body: Record<string, unknown> = {};
   for (const { name } of samplingFields) {
@@ -60,7 +80,7 @@ export function samplingBody(sampling: Sampling): Record<string, unknown> {
   return body;
 }
 
-/** One a line; `\n`, `\t` and `\\` stand for what they do in programs. */
+/** Parses stop sequences, one per line, with the escapes `\n`, `\t` and `\\`. */
 export const stopTexts = (typed: string): string[] =>
   typed
     .split('\n')
@@ -68,7 +88,7 @@ export const stopTexts = (typed: string): string[] =>
     .map((line) => line.replaceAll(/\\([nt\\])/g, (_, letter: string) => escapes[letter] ?? letter));
 const escapes: Readonly<Record<string, string>> = { n: '\n', t: '\t', '\\': '\\' };
 
-/** What the host said of a control's member, with the others that are not shown beside it. */
+/** The host's violations of a member and of paths below it. */
 export const faultAt = (fault: Fault | undefined, name: string): string | undefined =>
   fault?.violations
     .filter(({ path }) => path === name || path.startsWith(`${name}.`))

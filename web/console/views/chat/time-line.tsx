@@ -5,7 +5,7 @@ import { type Answer, decodeSpeed, wholeSpeed } from './answer.ts';
 import css from './chat.module.css';
 import { HostTimes } from './host-times.tsx';
 
-/** When the pieces of an answer came: the wait for the first one, then a stroke for each. */
+/** Timeline of an answer: time to first token, then a mark for each chunk. */
 export function TimeLine({ answer, chosen }: { answer: Answer; chosen: number | undefined }) {
   const { timing, usage, requestId } = answer;
   const [isAsked, setAsked] = useState(false);
@@ -24,7 +24,7 @@ export function TimeLine({ answer, chosen }: { answer: Answer; chosen: number | 
         viewBox="0 0 1000 24"
         preserveAspectRatio="none"
         role="img"
-        aria-label={`First piece after ${formatMs(first)}, the last after ${formatMs(last)}, ${timing.pieces.length} pieces.`}
+        aria-label={`First chunk after ${formatMs(first)}, last after ${formatMs(last)}, ${timing.pieces.length} chunks.`}
       >
         <rect className={css['prefill']} x={0} y={4} width={place(first)} height={16} />
         <rect
@@ -36,7 +36,7 @@ export function TimeLine({ answer, chosen }: { answer: Answer; chosen: number | 
         />
         {timing.pieces.map((when, index) => (
           <line
-            // oxlint-disable-next-line react/no-array-index-key -- pieces have no name but their place
+            // oxlint-disable-next-line react/no-array-index-key -- chunks have no key other than their index
             key={index}
             className={css['piece']}
             x1={place(when)}
@@ -55,24 +55,24 @@ export function TimeLine({ answer, chosen }: { answer: Answer; chosen: number | 
           <strong>{formatMs(first)}</strong>
         </li>
         <li>
-          <span className={css['decodeKey']} aria-hidden="true" /> writing{' '}
+          <span className={css['decodeKey']} aria-hidden="true" /> decoding{' '}
           <strong>{formatMs(last - first)}</strong>
         </li>
         <li>
           <strong>{formatNumber(speed ?? wholeSpeed(answer) ?? 0)}</strong> tokens/s
-          {speed === undefined && ', the wait for the first included'}
+          {speed === undefined && ', including time to first token'}
         </li>
         {usage && (
           <li>
-            {formatNumber(usage.prompt_tokens)} tokens read
-            {cached > 0 && ` (${formatNumber(cached)} were there already)`},{' '}
-            {formatNumber(usage.completion_tokens)} written
+            {formatNumber(usage.prompt_tokens)} prompt tokens
+            {cached > 0 && ` (${formatNumber(cached)} cached)`}, {formatNumber(usage.completion_tokens)}{' '}
+            completion tokens
           </li>
         )}
-        <li>seen from this page</li>
+        <li>measured by this page</li>
         {requestId !== undefined && answer.state === 'done' && !isAsked && (
           <li>
-            <Button onClick={() => setAsked(true)}>Show the host's own times</Button>
+            <Button onClick={() => setAsked(true)}>Show the host's timings</Button>
           </li>
         )}
       </ul>

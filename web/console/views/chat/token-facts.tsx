@@ -3,12 +3,12 @@ import { formatShare, probability, type Token } from './answer.ts';
 import css from './chat.module.css';
 import { tokenName } from './token-name.ts';
 
-/** What is known of a token: how likely it was, when it came, and what else could have stood there. */
+/** Details of a token: probability, arrival time and alternatives. */
 export function TokenFacts(props: {
   token: Token;
   number: number;
   count: number;
-  /** When the one before came. */
+  /** Arrival time of the previous token. */
   after: number | undefined;
 }) {
   const { token, number, count, after } = props;
@@ -21,11 +21,11 @@ export function TokenFacts(props: {
         <strong>{formatShare(probability(token))}</strong>, {formatMs(token.at)} after the request
         {after !== undefined &&
           (token.at - after < 1
-            ? ', together with the one before'
-            : `, ${formatMs(token.at - after)} after the one before`)}
+            ? ', together with the previous token'
+            : `, ${formatMs(token.at - after)} after the previous token`)}
       </p>
       {token.top.length > 0 && (
-        <ol className={css['alternatives']} aria-label="The likeliest tokens at its place">
+        <ol className={css['alternatives']} aria-label="Most likely tokens at this position">
           {listed.map((one) => (
             <li
               key={`${one.token} ${one.bytes.join(' ')}`}

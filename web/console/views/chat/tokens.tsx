@@ -4,8 +4,8 @@ import css from './chat.module.css';
 import { TokenFacts } from './token-facts.tsx';
 
 /**
- * An answer, token by token, each marked by how likely it was. It is one stop of the Tab key, within which the arrow
- * keys go from token to token; what is known of the chosen one stands below.
+ * The tokens of an answer, colored by probability. They are one tab stop, and the arrow keys move between them; details
+ * of the selected token are shown below.
  */
 export function Tokens({ answer, choose }: { answer: Answer; choose: (index: number | undefined) => void }) {
   const { tokens } = answer;
@@ -30,7 +30,7 @@ export function Tokens({ answer, choose }: { answer: Answer; choose: (index: num
       <div
         ref={box}
         role="group"
-        aria-label="Tokens of the answer; the arrow keys go through them"
+        aria-label="Tokens of the answer; use the arrow keys to move"
         className={css['tokens']}
         tabIndex={0}
         onPointerOver={({ target }) => point(indexOf(target))}
@@ -48,7 +48,7 @@ export function Tokens({ answer, choose }: { answer: Answer; choose: (index: num
         }}
       >
         {tokens.map((one, index) => (
-          // oxlint-disable-next-line react/no-array-index-key -- tokens have no name but their place
+          // oxlint-disable-next-line react/no-array-index-key -- tokens have no key other than their index
           <TokenText key={index} token={one} index={index} isChosen={index === chosen} />
         ))}
       </div>
@@ -73,7 +73,7 @@ const indexOf = (target: EventTarget): number | undefined => {
   return name === undefined ? undefined : Number(name);
 };
 
-/** Answers grow by one token at a time: the others are not drawn again. */
+/** Memoized, because an answer grows token by token. */
 const TokenText = memo(function TokenText(props: { token: Token; index: number; isChosen: boolean }) {
   const { token, index, isChosen } = props;
   return (
@@ -83,7 +83,7 @@ const TokenText = memo(function TokenText(props: { token: Token; index: number; 
       {...(isChosen ? { 'data-chosen': '' } : {})}
       className={css['token']}
     >
-      {/* One that ends no character has nothing to show of its own. */}
+      {/* A token without a complete character has no text. */}
       {token.text === '' ? '⋯' : token.text}
     </span>
   );
@@ -94,7 +94,7 @@ function Legend() {
     <p className={css['legend']}>
       Probability of each token:{' '}
       <span data-sureness="sure" className={css['token']}>
-        90 % and more
+        90 % or more
       </span>{' '}
       <span data-sureness="likely" className={css['token']}>
         from 50 %
@@ -105,7 +105,7 @@ function Legend() {
       <span data-sureness="unlikely" className={css['token']}>
         below
       </span>
-      . Point at one, or go through them with the arrow keys, for what else could have stood there.
+      . Point at a token or use the arrow keys to see the alternatives.
     </p>
   );
 }

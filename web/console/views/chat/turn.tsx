@@ -30,7 +30,7 @@ export function QuestionTurn(props: { turn: Question; isBusy: boolean; edit: (te
         edit(draft);
       }}
     >
-      <Field label="Your message" hint="What follows it in the conversation goes.">
+      <Field label="Your message" hint="The messages after it are removed.">
         {(control) => (
           <textarea
             {...control}
@@ -43,18 +43,18 @@ export function QuestionTurn(props: { turn: Question; isBusy: boolean; edit: (te
       </Field>
       <Row>
         <Button type="submit" kind="primary" disabled={draft.trim() === '' || isBusy}>
-          Send it instead
+          Resend
         </Button>
-        <Button onClick={() => setDraft(undefined)}>Keep it as it was</Button>
+        <Button onClick={() => setDraft(undefined)}>Cancel</Button>
       </Row>
     </form>
   );
 }
 
 const ends: Readonly<Record<string, string>> = {
-  stop: 'it was complete',
-  length: 'it reached the most tokens that it may have',
-  tool_calls: 'it calls a tool',
+  stop: 'complete',
+  length: 'token limit reached',
+  tool_calls: 'tool call',
 };
 
 export function AnswerTurn(props: { turn: Answer; isBusy: boolean; again: () => void }) {
@@ -65,7 +65,7 @@ export function AnswerTurn(props: { turn: Answer; isBusy: boolean; again: () => 
     <article className={css['answer']} aria-label="Answer" aria-busy={isAnswering(turn)}>
       {thought !== '' && (
         <details className={css['thought']} open={text === ''}>
-          <summary>Thoughts</summary>
+          <summary>Reasoning</summary>
           <div className={css['text']}>{thought}</div>
         </details>
       )}
@@ -74,20 +74,20 @@ export function AnswerTurn(props: { turn: Answer; isBusy: boolean; again: () => 
       ) : (
         text !== '' && <div className={css['text']}>{text}</div>
       )}
-      {state === 'waiting' && <p className={css['waiting']}>Reading the prompt ...</p>}
+      {state === 'waiting' && <p className={css['waiting']}>Processing the prompt ...</p>}
       {state === 'done' && text === '' && <p className={css['waiting']}>The answer is empty.</p>}
       <TimeLine answer={turn} chosen={chosen} />
       {state === 'failed' && <FaultNote error={error} />}
       <Row>
         {state === 'stopped' && <Badge tone="warn">stopped by you</Badge>}
-        {state === 'done' && finish === 'length' && <Badge tone="warn">cut off</Badge>}
+        {state === 'done' && finish === 'length' && <Badge tone="warn">truncated</Badge>}
         {!isAnswering(turn) && (
           <Button disabled={isBusy} onClick={again}>
-            {state === 'failed' ? 'Try again' : 'Answer again'}
+            {state === 'failed' ? 'Try again' : 'Regenerate'}
           </Button>
         )}
         {state === 'done' && finish !== undefined && (
-          <small className={css['muted']}>It ended because {ends[finish] ?? finish}.</small>
+          <small className={css['muted']}>Finish reason: {ends[finish] ?? finish}.</small>
         )}
       </Row>
     </article>

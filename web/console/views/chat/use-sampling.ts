@@ -8,7 +8,7 @@ interface SamplingState {
   readonly reset: () => void;
 }
 
-/** In the URL, so that a link brings the same drawing; the conversation is not. */
+/** Sampling parameters kept in the URL, so that a link restores them; the conversation is not in the URL. */
 export function useSampling(): SamplingState {
   const [search, setSearch] = useSearchParams();
   const sampling = useMemo(() => samplingOf(search), [search]);

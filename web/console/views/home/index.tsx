@@ -7,32 +7,35 @@ import { planeOf } from './planes.ts';
 import { ServedPanel } from './served-panel.tsx';
 
 const tiers = {
-  none: 'none: what agents run is not confined',
-  path: 'path: tools are held to the paths they were granted',
-  os_sandbox: 'sandbox of the system: commands of agents run confined',
+  none: 'none: commands of agents are not sandboxed',
+  path: 'path: tools are limited to the granted paths',
+  os_sandbox: 'OS sandbox: commands of agents run sandboxed',
 };
 
-/** What is running here. */
+/** Overview of the host. */
 export function Home() {
   const info = useInfo();
   const { data } = info;
   return (
-    <Page title="This host" lead="One resident model, the kernels it runs on, and what works with it.">
+    <Page
+      title="This host"
+      lead="The resident model, the device it runs on, and the planes that the host serves."
+    >
       <div className={css['panels']}>
         <ModelPanel model={data?.model} />
         <ServedPanel />
         <Panel title="Host">
-          {info.isPending && <Loading what="the host's facts" />}
+          {info.isPending && <Loading what="host information" />}
           {info.isError && <FaultNote error={info.error} retry={() => void info.refetch()} />}
           {data && (
             <Facts
               facts={[
                 ['Version', `${data.host_version}, contract ${data.contract_version}`],
                 ['Endpoint', <code key="id">{data.endpoint_id}</code>],
-                ['Planner', data.planner.disclosure],
-                ['Confinement', tiers[data.enforcement_tier]],
+                ['Agent model', data.planner.disclosure],
+                ['Enforcement tier', tiers[data.enforcement_tier]],
                 ...(data.receipt_key
-                  ? ([['Signs with', <code key="key">{data.receipt_key.key_id}</code>]] as const)
+                  ? ([['Receipt key', <code key="key">{data.receipt_key.key_id}</code>]] as const)
                   : []),
               ]}
             />
@@ -56,7 +59,7 @@ export function Home() {
                 </Row>
               </>
             ) : (
-              <p>No adapter is in use: it is taken together with a model.</p>
+              <p>No adapter is in use. The host opens one when it loads a model.</p>
             )}
           </Panel>
         )}

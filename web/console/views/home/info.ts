@@ -4,7 +4,7 @@ import type { components } from '../../api/schema.d.ts';
 
 export type Info = components['schemas']['SubstrateInfo'];
 
-/** The identity card of the host; its model may come, and counts grow. */
+/** The identity card of the host. It is polled, because the model can change and counts grow. */
 export const useInfo = () =>
   useQuery({
     queryKey: ['host', 'info'],

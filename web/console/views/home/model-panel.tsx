@@ -10,7 +10,7 @@ const badges = {
   none: <Badge tone="bad">no model</Badge>,
 };
 
-/** The resident model; where there is none, what to do about it. */
+/** The resident model, or how to start the host with one. */
 export function ModelPanel({ model }: { model: Info['model'] | undefined }) {
   const state = useModelState();
   return (
@@ -32,7 +32,7 @@ export function ModelPanel({ model }: { model: Info['model'] | undefined }) {
           />
           <p>
             <Link href="/console/chat">Chat with it</Link>, or{' '}
-            <Link href="/console/lab">look at its graph and its kernels</Link>.
+            <Link href="/console/lab">inspect its graph and kernels</Link>.
           </p>
         </>
       )}
@@ -44,15 +44,15 @@ function Absent({ state }: { state: Exclude<ModelState, 'ready'> }) {
   if (state === 'loading')
     return (
       <p>
-        The model is being read and its kernels are compiled; the first start on an adapter also measures
-        them. Until then, answers and the lab are refused with 503. This page goes on by itself.
+        The model is loading and its kernels are being compiled. The first start on an adapter also benchmarks
+        the kernels. Until then, completions and the lab answer 503. This page updates automatically.
       </p>
     );
   return (
     <>
       <p>
-        No model is resident: chat, agents and the lab have nothing to work with. Sessions, observe and
-        recorder work. Start the host with a GPU for the embedded model, or with a model of yours:
+        No model is loaded, so chat, agents and the lab are unavailable. Sessions, observe and recorder work.
+        Start the host with the embedded model or with your own:
       </p>
       <pre>
         <code>{'node dist/host.js --gpu\nnode dist/host.js --gpu --model PATH.gguf'}</code>

@@ -3,7 +3,7 @@ import { api, Fault, held } from '../../api/client.ts';
 
 export type ModelState = 'ready' | 'loading' | 'none';
 
-/** While it loads, the host refuses to name its model. */
+/** Health of the model. While it loads, the health route answers `model_loading`. */
 async function modelState(): Promise<ModelState> {
   try {
     const { status } = await held(api.GET('/host/v1/health'));
@@ -14,7 +14,7 @@ async function modelState(): Promise<ModelState> {
   }
 }
 
-/** Asked more often while it is on its way. */
+/** State of the model, polled more often while it loads. */
 export const useModelState = () =>
   useQuery({
     queryKey: ['host', 'model-state'],

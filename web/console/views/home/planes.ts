@@ -1,24 +1,24 @@
 interface Plane {
   readonly what: string;
-  /** Of the view that shows it. */
+  /** Path of its view. */
   readonly path?: string;
 }
 
 const planes: Readonly<Record<string, Plane>> = {
-  host: { what: 'Identity, health and totals: this page.' },
-  v1: { what: 'Chat completions, responses and embeddings, as OpenAI writes them.', path: '/console/chat' },
-  messages: { what: 'Messages, as Anthropic writes them.' },
-  ollama: { what: 'The routes that clients of Ollama ask.' },
-  'llama-cpp': { what: 'The routes that clients of llama.cpp ask.' },
-  lab: { what: 'The kernels of the resident model: write, compare, bind, measure.', path: '/console/lab' },
+  host: { what: 'Identity, health and totals, shown on this page.' },
+  v1: { what: 'OpenAI API: chat completions, responses and embeddings.', path: '/console/chat' },
+  messages: { what: 'Anthropic API: messages.' },
+  ollama: { what: 'Ollama API.' },
+  'llama-cpp': { what: 'llama.cpp server API.' },
+  lab: { what: 'Write, compare, bind and measure kernels of the resident model.', path: '/console/lab' },
   agent: {
-    what: 'Tasks, changes that wait for a person, workflows and their runs.',
+    what: 'Tasks, pending changes, workflows and runs.',
     path: '/console/tasks',
   },
-  gateway: { what: 'One key before many providers; below /gateway.' },
-  observe: { what: 'Queries over all that the host did.', path: '/console/observe' },
-  recorder: { what: 'What may be kept of what is said.', path: '/console/recorder' },
+  gateway: { what: 'Gateway: one API key for many providers, under /gateway.' },
+  observe: { what: 'Queries over the activity of the host.', path: '/console/observe' },
+  recorder: { what: 'Recorder: what conversation content may be stored.', path: '/console/recorder' },
 };
 
-/** A host may have planes that this page does not know. */
-export const planeOf = (name: string): Plane => planes[name] ?? { what: 'Described at /docs.' };
+/** A host may have planes that this page does not know; the default text covers them. */
+export const planeOf = (name: string): Plane => planes[name] ?? { what: 'See the API reference at /docs.' };

@@ -6,7 +6,7 @@ import { Facts, FaultNote, Loading, Panel } from '../../parts/index.tsx';
 import { Speed } from './speed.tsx';
 import { type Count, rateOf, withCount } from './token-rate.ts';
 
-/** What the host did since its start, and how fast it is at it. */
+/** Totals since the start of the host, and its current throughput. */
 export function ServedPanel() {
   const telemetry = useQuery({
     queryKey: ['host', 'telemetry'],
@@ -20,7 +20,7 @@ export function ServedPanel() {
   }, [data]);
   const rate = rateOf(counts);
   return (
-    <Panel title="Served">
+    <Panel title="Usage">
       {telemetry.isPending && <Loading what="the totals" />}
       {telemetry.isError && <FaultNote error={telemetry.error} retry={() => void telemetry.refetch()} />}
       {data && (
@@ -32,12 +32,12 @@ export function ServedPanel() {
               ['Tasks', formatNumber(data.served.tasks)],
               ['Workflow runs', formatNumber(data.served.workflow_runs)],
               [
-                'Tokens counted',
-                `${formatNumber(data.tokens.prompt)} read, ${formatNumber(data.tokens.completion)} written, in ${formatNumber(data.measured_completions)} of the completions`,
+                'Tokens',
+                `${formatNumber(data.tokens.prompt)} prompt, ${formatNumber(data.tokens.completion)} completion, from ${formatNumber(data.measured_completions)} measured completions`,
               ],
-              ['Tokens now', rate === undefined ? 'measuring ...' : `${formatNumber(rate)} tokens/s written`],
+              ['Throughput', rate === undefined ? 'measuring ...' : `${formatNumber(rate)} tokens/s`],
               ...(data.device_losses > 0
-                ? ([['GPU lost', `${data.device_losses} times, and rebuilt`]] as const)
+                ? ([['Device losses', `${data.device_losses}, all recovered`]] as const)
                 : []),
             ]}
           />

@@ -7,7 +7,7 @@ import { formatMs, formatNumber } from '../../parts/format.ts';
 import { gated, GatedFault } from '../../parts/gated.tsx';
 import { Button, Facts } from '../../parts/index.tsx';
 
-/** Streamed answers too, as the host measured them; the bearer opens it, so it is asked for only when wanted. */
+/** Speed of recent completions as measured by the host. It needs the bearer token, so it is loaded on request. */
 export function Speed() {
   const [isWanted, setWanted] = useState(bearer.token !== undefined);
   const speed = useQuery({
@@ -44,24 +44,24 @@ export function Speed() {
     return <GatedFault what="the speed" error={speed.error} retry={() => void speed.refetch()} />;
   const [answers, tps, first, firstP95] = (speed.data?.rows[0] ?? []) as (number | null)[];
   if (!speed.data) return null;
-  if (!answers) return <p>In the last hour, no answer was written whose speed could be measured.</p>;
+  if (!answers) return <p>No completion of the last hour has a measured speed.</p>;
   return (
     <>
       <h3>Speed of the last hour</h3>
       <Facts
         facts={[
-          ['Answers', formatNumber(answers)],
-          ['Decoding', tps ? `${formatNumber(tps)} tokens/s, the median` : 'not measured'],
+          ['Completions', formatNumber(answers)],
+          ['Decoding', tps ? `${formatNumber(tps)} tokens/s (median)` : 'not measured'],
           [
             'First token',
             first
-              ? `${formatMs(first)}, the median; ${formatMs(firstP95 ?? first)}, 95 of 100`
+              ? `${formatMs(first)} (median), ${formatMs(firstP95 ?? first)} (95th percentile)`
               : 'not measured',
           ],
         ]}
       />
       <p>
-        <Link href="/console/observe/questions/load">The load by the hour</Link>
+        <Link href="/console/observe/questions/load">Load per hour</Link>
       </p>
     </>
   );

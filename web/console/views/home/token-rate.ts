@@ -1,4 +1,4 @@
-/** A running total at a moment (ms). */
+/** A running total of tokens at a time (ms). */
 export interface Count {
   readonly at: number;
   readonly tokens: number;
@@ -6,14 +6,14 @@ export interface Count {
 
 const spanMs = 10_000;
 
-/** The counts of the last ten seconds; of a host that was started anew, those since then. */
+/** Appends a count and drops those older than ten seconds. Starts over when the host restarted. */
 export function withCount(counts: readonly Count[], next: Count): readonly Count[] {
   const last = counts.at(-1);
   if (last && next.tokens < last.tokens) return [next];
   return [...counts.filter(({ at }) => next.at - at <= spanMs), next];
 }
 
-/** Tokens a second between the first and the last; undefined where there are no two. */
+/** Tokens per second between the first and the last count; undefined with fewer than two. */
 export function rateOf(counts: readonly Count[]): number | undefined {
   const first = counts[0];
   const last = counts.at(-1);

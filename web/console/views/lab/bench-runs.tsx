@@ -6,11 +6,11 @@ import { jsonLines } from '../../api/lines.ts';
 import type { BenchLine, BenchRequest, BenchRun } from './bench/runs.ts';
 
 interface BenchRuns {
-  /** Of this page, the latest last. */
+  /** Runs of this page, latest last. */
   readonly runs: readonly BenchRun[];
   readonly running: BenchRun | undefined;
   readonly start: (request: BenchRequest) => void;
-  /** Times the parts of what runs now, in a few seconds. */
+  /** Measures the components in a few seconds, without a verdict. */
   readonly measure: () => void;
   readonly stop: () => void;
 }
@@ -23,10 +23,10 @@ export function useBenchRuns(): BenchRuns {
   return runs;
 }
 
-/** The least that a bench can do: its verdict says nothing, its traces do. */
+/** The smallest bench: only its component times are used, not its verdict. */
 const measuring: BenchRequest = { rounds: 1, new_tokens: 1, contexts: [128], prompt_tokens: 1 };
 
-/** Benches go on while another tab of the lab is looked at, and end when the lab is left. */
+/** Keeps benches running across tabs of the lab; they are aborted when the lab is left. */
 export function BenchRunsProvider({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
   const [runs, setRuns] = useState<readonly BenchRun[]>([]);
@@ -65,7 +65,7 @@ export function BenchRunsProvider({ children }: { children: ReactNode }) {
           endedAt: Date.now(),
           ...((one.result ?? one.error ?? one.wasStopped)
             ? {}
-            : { error: new Error('The connection to the host broke before the bench was over.') }),
+            : { error: new Error('The connection to the host was lost before the bench finished.') }),
         }));
         await queries.invalidateQueries({ queryKey: ['lab', 'graph'] });
       }

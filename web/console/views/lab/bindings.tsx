@@ -7,7 +7,7 @@ import { Button, Confirm, FaultNote } from '../../parts/index.tsx';
 export type Parts = components['schemas']['LabParts'];
 export type BindRequest = components['schemas']['BindRequest'];
 
-/** Changes what runs; every look at it is then taken anew. */
+/** Binds a kernel and refreshes all lab queries. */
 export function useBind() {
   const queries = useQueryClient();
   return useMutation({
@@ -16,7 +16,7 @@ export function useBind() {
   });
 }
 
-/** The host takes all of them off at once; there is no other way. */
+/** Unbinds all kernels; the host has no route to unbind a single one. */
 export function UnbindAll({ kernels }: { kernels: readonly string[] }) {
   const queries = useQueryClient();
   const [isAsked, setAsked] = useState(false);
@@ -34,23 +34,23 @@ export function UnbindAll({ kernels }: { kernels: readonly string[] }) {
       </Button>
       {unbind.isError && <FaultNote error={unbind.error} />}
       <Confirm
-        title="Bring the built-in kernels back?"
+        title="Unbind all kernels?"
         open={isAsked}
-        action="Unbind them all"
+        action="Unbind all"
         busy={unbind.isPending}
         confirm={() => unbind.mutate()}
         close={() => setAsked(false)}
       >
         <p>
-          {kernels.join(', ')} no longer run. They stay registered and can be bound again. Running answers go
-          on with the built-in kernels from their next token.
+          This unbinds {kernels.join(', ')}. The kernels stay registered and can be bound again. Running
+          completions continue with the built-in kernels from their next token.
         </p>
       </Confirm>
     </>
   );
 }
 
-/** Registered kernels that run somewhere. */
+/** Names of registered kernels that are bound. */
 export const boundKernels = ({ components: all }: Pick<Parts, 'components'>): readonly string[] => [
   ...new Set(all.flatMap(({ kernel }) => kernel.split(' + ')).filter((one) => !one.startsWith('builtin'))),
 ];

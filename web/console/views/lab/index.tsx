@@ -10,7 +10,7 @@ const tabs = [
   { name: 'configs', title: 'Configs', component: lazy(() => import('./configs/index.tsx')) },
 ] as const satisfies readonly { name: string; title: string; component: ComponentType }[];
 
-/** The kernel lab. What is below a tab's path is the tab's own. */
+/** The kernel lab. Each tab handles the paths below its own. */
 export default function View() {
   const [location, navigate] = useLocation();
   const segment = location.split('/')[3] ?? '';
@@ -19,7 +19,7 @@ export default function View() {
   return (
     <Page
       title="Lab"
-      lead="The kernels that run the resident model: look at them, write others, bind them while it runs, and measure what it brings."
+      lead="Inspect the kernels of the resident model, write your own, bind them while the model runs, and measure the result."
     >
       <Tabs
         label="Lab"

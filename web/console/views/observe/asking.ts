@@ -3,7 +3,7 @@ import { api, held } from '../../api/client.ts';
 import { gated } from '../../parts/gated.tsx';
 import type { Query, Question } from './types.ts';
 
-/** What can be queried, and the named questions. */
+/** The surfaces that can be queried, and the predefined questions. */
 export const useSurfaces = () =>
   useQuery({
     queryKey: ['observe', 'surfaces'],
@@ -24,12 +24,12 @@ export const useSchema = (surface: string) =>
     queryFn: () => held(api.GET('/observe/v1/surfaces/{surface}/schema', { params: { path: { surface } } })),
   });
 
-/** What is asked: a query, or a question by its name. */
+/** A query, or a predefined question by name. */
 export type Source =
   | { readonly query: Query }
   | { readonly question: string; readonly parameters: Readonly<Record<string, unknown>> };
 
-/** Page after page of an answer: all of them are of the moment of the first one. */
+/** Pages of a result; all pages show the state at the time of the first one. */
 export const useAnswer = (source: Source | undefined) =>
   useInfiniteQuery({
     queryKey: ['observe', 'answer', source],
@@ -44,7 +44,7 @@ export const useAnswer = (source: Source | undefined) =>
       return held(
         api.POST('/observe/v1/questions/{name}', {
           params: { path: { name: source?.question ?? '' } },
-          // Which there are differs from question to question, so that the document says nothing of them.
+          // The OpenAPI document leaves parameters open, because they differ by question.
           body: { parameters: { ...source?.parameters } as Record<string, never>, ...next },
         }),
       );

@@ -7,12 +7,12 @@ import { LineSelect, ListEditor } from './list-editor.tsx';
 import css from './observe.module.css';
 import type { Schema } from './types.ts';
 
-/** A query as a form, made of what the surface's schema allows. */
+/** Form for a query, by the schema of its surface. */
 export function Builder(props: {
   draft: Draft;
   schema: Schema;
   change: (draft: Draft) => void;
-  /** Of the query that was asked last. */
+  /** Error of the last query. */
   fault: Fault | undefined;
 }) {
   const { draft, schema, change, fault } = props;
@@ -35,7 +35,7 @@ export function Builder(props: {
               checked={draft.shape === 'rows'}
               onChange={() => set({ shape: 'rows', order_by: [] })}
             />{' '}
-            rows as they are
+            rows
           </label>
           <label>
             <input
@@ -50,7 +50,7 @@ export function Builder(props: {
                 })
               }
             />{' '}
-            figures of groups
+            aggregates by group
           </label>
         </div>
         {draft.shape === 'rows' && <Columns draft={draft} schema={schema} set={set} />}
@@ -92,8 +92,8 @@ export function Builder(props: {
               label={`Direction of ${name}`}
               value={order.direction}
               of={[
-                ['desc', 'the largest or latest first'],
-                ['asc', 'the smallest or earliest first'],
+                ['desc', 'descending'],
+                ['asc', 'ascending'],
               ]}
               choose={(direction) => setOrder({ direction })}
             />
@@ -102,8 +102,8 @@ export function Builder(props: {
       </ListEditor>
       <div className={css['filters']}>
         <Field
-          label="Rows at once"
-          hint="1 to 1,000; 100 where nothing is said."
+          label="Rows per page"
+          hint="1 to 1,000. Default: 100."
           fault={fault?.violations.find(({ path }) => path === 'limit')?.message}
         >
           {(control) => (
@@ -129,7 +129,7 @@ function Columns(props: { draft: Draft; schema: Schema; set: (part: Partial<Draf
   return (
     <details open={select.length > 0}>
       <summary>
-        {select.length === 0 ? 'All columns but long texts' : `${select.length} columns`}; choose columns
+        {select.length === 0 ? 'All columns except long texts' : `${select.length} columns`}; choose columns
       </summary>
       <div className={css['choices']}>
         {schema.columns.map(({ name, description }) => (

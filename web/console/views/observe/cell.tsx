@@ -4,7 +4,7 @@ import type { ResultColumn } from './types.ts';
 
 const longest = 240;
 
-/** A value as its column says it is to be read. */
+/** A value, formatted by the type and unit of its column. */
 export function Cell({ column, value }: { column: ResultColumn; value: unknown }) {
   if (value === null || value === undefined)
     return (
@@ -19,7 +19,7 @@ export function Cell({ column, value }: { column: ResultColumn; value: unknown }
         {formatTime(value)}
       </time>
     );
-  // Those beyond 2^53 come as texts.
+  // Integers beyond 2^53 are strings.
   if (column.unit === 'nanousd' && (typeof value === 'number' || typeof value === 'string'))
     return /^-?\d+$/.test(`${value}`) ? formatNano(value) : `${value}`;
   if (typeof value === 'number') return formatNumber(value, 3);

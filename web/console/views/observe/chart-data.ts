@@ -2,12 +2,12 @@ import { formatTime } from '../../parts/format.ts';
 import type { Query, ResultColumn } from './types.ts';
 
 export interface ChartChoice {
-  /** The column along the bottom; empty: the rows by their places. */
+  /** Column of the x axis; empty: the row number. */
   readonly x: string;
   readonly y: string;
   readonly draw: 'line' | 'points' | 'bars';
 }
-/** Lines that can still be told apart. */
+/** Maximum number of lines that can be told apart. */
 export const mostLines = 6;
 
 const isFigure = ({ type }: ResultColumn) => type === 'integer' || type === 'number';
@@ -15,18 +15,18 @@ export const figures = (columns: readonly ResultColumn[]) => columns.filter(isFi
 export const axes = (columns: readonly ResultColumn[]) =>
   columns.filter((column) => column.type === 'time' || isFigure(column));
 
-/** What a chart of it would show first; undefined where it has no figures. */
+/** Default chart of a result; undefined when it has no numeric column. */
 export function usualChoice(columns: readonly ResultColumn[]): ChartChoice | undefined {
   const time = columns.find(({ type }) => type === 'time');
   const [first] = figures(columns);
-  // What takes time or room says more than how many of something there were.
+  // Durations, sizes and costs are preferred to counts.
   const figure =
     figures(columns).find(({ unit }) => /^(?:ms|tokens|bytes|nanousd)/.test(unit ?? '')) ?? first;
   if (!figure) return undefined;
   return { x: time?.name ?? '', y: figure.name, draw: time ? 'line' : 'bars' };
 }
 
-/** What the chart of parts takes, and what it does not show. */
+/** Props for `Chart`, and the number of omitted lines. */
 interface Drawn {
   readonly label: string;
   readonly x: readonly number[];
@@ -35,7 +35,7 @@ interface Drawn {
   readonly xLabel: string;
   readonly yLabel: string;
   readonly series: readonly Line[];
-  /** Lines that found no place. */
+  /** Number of lines that are not drawn. */
   readonly omitted: number;
 }
 interface Line {
@@ -50,7 +50,7 @@ const numberOf = (value: unknown): number | null => {
   return Number.isFinite(number) ? number : null;
 };
 
-/** Rows as lines: one for each of what they were grouped by beside `x`. */
+/** Converts rows to series: one per combination of the group columns other than `x`. */
 export function chartOf(
   query: Pick<Query, 'group_by'>,
   columns: readonly ResultColumn[],

@@ -13,11 +13,11 @@ const said: Readonly<Record<string, string>> = {
   in: 'is one of',
   not_in: 'is none of',
   contains: 'contains',
-  starts_with: 'begins with',
+  starts_with: 'starts with',
   is_null: 'has no value',
 };
 
-/** What rows must fit, all of it. Operators are those that the column knows. */
+/** Conditions that all rows must match. The operators depend on the column. */
 export function Conditions(props: {
   draft: Draft;
   columns: readonly SurfaceColumn[];
@@ -71,7 +71,7 @@ export function Conditions(props: {
   );
 }
 
-/** A value that goes with the column and the operator. */
+/** Keeps the value if it suits the column and operator; otherwise returns a default. */
 function valueFor(column: SurfaceColumn | undefined, op: string, value: string): string {
   if (op === 'is_null' || column?.type === 'flag') return value === 'false' ? 'false' : 'true';
   if (column?.type === 'time') return /^-\d+[smhd]$|^\d{4}-/.test(value) ? value : '-24h';
@@ -95,7 +95,7 @@ function Value(props: {
           op === 'is_null'
             ? [
                 ['true', 'true'],
-                ['false', 'false: it has one'],
+                ['false', 'false: has a value'],
               ]
             : ['true', 'false']
         }

@@ -3,7 +3,7 @@ import { Badge, Facts } from '../../parts/index.tsx';
 import css from './observe.module.css';
 import type { Envelope } from './types.ts';
 
-/** What an answer rests on: how many rows, of which time, and what is missing. */
+/** What a result covers: number of rows, time range, gaps and redactions. */
 export function Coverage({ envelope, shown }: { envelope: Envelope; shown: number }) {
   const { coverage, redactions, warnings, as_of: at, elapsed_ms: took, truncated } = envelope;
   const { from, to, gaps, denominator } = coverage;
@@ -13,7 +13,7 @@ export function Coverage({ envelope, shown }: { envelope: Envelope; shown: numbe
   return (
     <>
       {(warnings.length > 0 || gaps.length > 0 || redactions.length > 0) && (
-        <ul className={css['notes']} aria-label="What to know of this answer">
+        <ul className={css['notes']} aria-label="Warnings, gaps and redactions">
           {warnings.map((said) => (
             <li key={said}>
               <Badge tone="warn">warning</Badge> {said}
@@ -37,18 +37,15 @@ export function Coverage({ envelope, shown }: { envelope: Envelope; shown: numbe
         facts={[
           [
             'Rows',
-            `${formatNumber(shown)} here${truncated ? ', and there are more' : ''}${denominator ? `; the query is about ${formatNumber(denominator.rows)}` : ''}`,
+            `${formatNumber(shown)} shown${truncated ? ', more available' : ''}${denominator ? `; the query covers ${formatNumber(denominator.rows)}` : ''}`,
           ],
-          [
-            'Covers',
-            from !== null && to !== null ? `${formatTime(from)} to ${formatTime(to)}` : 'no rows, so no time',
-          ],
+          ['Covers', from !== null && to !== null ? `${formatTime(from)} to ${formatTime(to)}` : 'no rows'],
           ['As of', `${formatTime(at)}, answered in ${formatMs(took)}`],
         ]}
       />
       {denominator && partly.length > 0 && (
         <details>
-          <summary>Columns that do not have a value in every row</summary>
+          <summary>Columns without a value in some rows</summary>
           <Facts
             facts={partly.map(([name, count]) => [
               name,

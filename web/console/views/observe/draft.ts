@@ -1,6 +1,6 @@
 import type { Query, SurfaceColumn } from './types.ts';
 
-/** A query as the form holds it: what is typed stays text until it is sent. */
+/** A query as held by the form; values stay text until they are sent. */
 export interface Draft {
   readonly surface: string;
   readonly shape: 'rows' | 'groups';
@@ -28,7 +28,7 @@ const isOpen = (value: unknown): value is Open => typeof value === 'object' && v
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? (value as unknown[]) : []);
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-/** Of a query that may have been typed by hand: what has not its place in the form is left out. */
+/** Converts a query, possibly written by hand, to a draft. Members that the form does not have are dropped. */
 export function draftOf(query: unknown): Draft {
   const of = isOpen(query) ? query : {};
   const objects = (name: string) =>
@@ -60,7 +60,7 @@ export function draftOf(query: unknown): Draft {
   };
 }
 
-/** A list of simple words as they would be typed; other lists as JSON. */
+/** Text of a value: lists of simple values are joined with commas, other lists are JSON. */
 function shown(value: unknown): string {
   if (Array.isArray(value))
     return value.every(
@@ -71,7 +71,7 @@ function shown(value: unknown): string {
   return typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value);
 }
 
-/** What is sent. Values become what their columns hold; what cannot stays text, and the host says what is wrong. */
+/** The query to send. Values are converted to the types of their columns; the host reports those that cannot be. */
 export function queryOf(draft: Draft, columns: readonly SurfaceColumn[]): Query {
   const { surface, shape, select, where, group_by, aggregate, order_by, limit } = draft;
   const typeOf = (name: string) => columns.find((column) => column.name === name)?.type;
@@ -111,7 +111,7 @@ function valueOf(typed: string, op: string, type: SurfaceColumn['type'] | undefi
     try {
       return JSON.parse(typed) as Value[];
     } catch {
-      // It is a text that begins like a list.
+      // Not JSON: plain text that starts with a bracket.
     }
   return typed
     .split(',')
@@ -125,7 +125,7 @@ const numberOr = (typed: string): Value => {
   return Number.isFinite(value) ? value : typed;
 };
 
-/** The names that the answer will have, for ordering it. */
+/** Column names of the result, for `order_by`. */
 export function answeredNames(draft: Draft, columns: readonly SurfaceColumn[]): string[] {
   if (draft.shape === 'rows') return columns.map(({ name }) => name);
   return [

@@ -3,7 +3,7 @@ import { LineSelect, ListEditor } from './list-editor.tsx';
 import css from './observe.module.css';
 import type { SurfaceColumn } from './types.ts';
 
-/** What rows are gathered by, and what is reckoned of each group. */
+/** Columns to group by, and the aggregates of each group. */
 export function Groups(props: {
   draft: Draft;
   columns: readonly SurfaceColumn[];
@@ -34,10 +34,10 @@ export function Groups(props: {
             />
             {columnOf(group.column)?.buckets && (
               <LineSelect
-                label={`Part of the time of ${name}`}
+                label={`Time bucket of ${name}`}
                 value={group.bucket}
                 of={[
-                  ['', 'each moment'],
+                  ['', 'exact time'],
                   ...(columnOf(group.column)?.buckets ?? []).map(
                     (bucket) => [bucket, `by ${bucket.replaceAll('_', ' ')}`] as const,
                   ),
@@ -49,8 +49,8 @@ export function Groups(props: {
         )}
       </ListEditor>
       <ListEditor
-        title="Reckon"
-        one="figure"
+        title="Aggregates"
+        one="aggregate"
         items={draft.aggregate}
         change={(aggregate) => change({ aggregate })}
         most={10}
@@ -75,7 +75,7 @@ export function Groups(props: {
               choose={(fn) => set({ fn })}
             />
             <input
-              aria-label={`Name of ${name} in the answer`}
+              aria-label={`Name of ${name} in the result`}
               className={css['control']}
               placeholder={aggregate.column === '' ? aggregate.fn : `${aggregate.fn}_${aggregate.column}`}
               value={aggregate.as}

@@ -14,7 +14,7 @@ const tabs = [
   { name: 'surfaces', title: 'Surfaces', path: '/console/observe/surfaces' },
 ] as const;
 
-/** All that the host did, to be asked about; it reads and can do nothing else. */
+/** Read-only queries over the recorded activity of the host. */
 export default function Observe() {
   const [location, navigate] = useLocation();
   const all = useSurfaces();
@@ -22,17 +22,17 @@ export default function Observe() {
   return (
     <Page
       title="Observe"
-      lead="Everything that the host did can be asked about. It only reads, and nothing leaves it."
+      lead="Query the recorded activity of the host. Queries are read-only, and no data leaves the host."
     >
-      {all.isPending && <Loading what="what can be asked" />}
+      {all.isPending && <Loading what="the surfaces" />}
       {all.isError && (
         <Panel>
-          <GatedFault what="what it did" error={all.error} retry={() => void all.refetch()} />
+          <GatedFault what="the recorded activity" error={all.error} retry={() => void all.refetch()} />
         </Panel>
       )}
       {all.data && (
         <Tabs
-          label="Ways to ask"
+          label="Observe"
           tabs={tabs}
           chosen={chosen}
           choose={(name) => navigate(tabs.find((tab) => tab.name === name)?.path ?? '')}
@@ -69,17 +69,13 @@ function Asked({ name, questions }: { name: string; questions: readonly Question
       <p>
         <Link href="/console/observe/questions">All questions</Link>
       </p>
-      {question ? (
-        <QuestionView question={question} />
-      ) : (
-        <Empty title={`The host knows no question ${name}.`} />
-      )}
+      {question ? <QuestionView question={question} /> : <Empty title={`There is no question ${name}.`} />}
     </>
   );
 }
 
 const QuestionList = ({ questions }: { questions: readonly Question[] }) => (
-  <Panel title="Questions that are asked often">
+  <Panel title="Predefined questions">
     <ul className={css['questions']}>
       {questions.map(({ name, description }) => (
         <li key={name}>

@@ -2,16 +2,16 @@ import type { ReactNode } from 'react';
 import { Button } from '../../parts/index.tsx';
 import css from './observe.module.css';
 
-/** Lines of a part of a query: each can be changed and removed, others added. */
+/** Edits a list in a query: items can be changed, removed and added. */
 export function ListEditor<Item>(props: {
   title: string;
-  /** Of one of them, for its buttons: `condition`. */
+  /** Name of an item for its buttons, for example `condition`. */
   one: string;
   items: readonly Item[];
   change: (items: readonly Item[]) => void;
   fresh: () => Item;
   most: number;
-  /** What is wrong with the line. */
+  /** Validation message of an item. */
   faultAt: (index: number) => string | undefined;
   children: (item: Item, set: (change: Partial<Item>) => void, name: string) => ReactNode;
 }) {
@@ -24,7 +24,7 @@ export function ListEditor<Item>(props: {
         const set = (next: Partial<Item>) =>
           change(items.map((it, n) => (n === index ? { ...it, ...next } : it)));
         return (
-          // oxlint-disable-next-line react/no-array-index-key -- lines have no name but their place
+          // oxlint-disable-next-line react/no-array-index-key -- items have no key other than their index
           <div key={index}>
             <div className={css['line']}>
               {children(item, set, name)}
@@ -50,7 +50,7 @@ export function ListEditor<Item>(props: {
   );
 }
 
-/** A choice in a line, whose name is for those who hear it. What stands there already stays choosable. */
+/** A compact `select` with an `aria-label`. A value that is not among the options stays selectable. */
 export function LineSelect(props: {
   label: string;
   value: string;

@@ -5,7 +5,7 @@ export interface Narrowing {
   readonly query: Query;
 }
 
-/** Less of the same question, for one that took too long or gave too much. @param time the column of the surface's time */
+/** Narrower variants of a query that took too long or returned too much. @param time time column of the surface */
 export function narrowings(query: Query, time: string): Narrowing[] {
   const { where = [], aggregate = [], group_by: groups = [], order_by: _, ...rest } = query;
   const others = where.filter(({ column, op }) => !(column === time && op.startsWith('g')));
@@ -20,11 +20,12 @@ export function narrowings(query: Query, time: string): Narrowing[] {
   if (light.length > 0 && light.length < aggregate.length)
     ways.push({
       what: 'without percentiles and distinct counts',
-      // What it was ordered by may be gone.
+      // Without order_by, because it may name a removed aggregate.
       query: { ...rest, where, aggregate: light, ...(groups.length > 0 ? { group_by: groups } : {}) },
     });
   const limit = query.limit ?? 100;
-  if (limit > 20) ways.push({ what: 'fewer rows at once', query: { ...query, limit: Math.ceil(limit / 5) } });
+  if (limit > 20)
+    ways.push({ what: 'fewer rows per page', query: { ...query, limit: Math.ceil(limit / 5) } });
   return ways;
 }
 
@@ -35,7 +36,7 @@ const spans = [
 ];
 const unitHours: Readonly<Record<string, number>> = { s: 1 / 3600, m: 1 / 60, h: 1, d: 24 };
 
-/** Of a time back from now; all other times count as long ago. */
+/** Hours of a relative time such as `-24h`; Infinity for any other time. */
 function hoursOf(value: unknown): number {
   const [, count, unit] = (typeof value === 'string' && /^-(\d+)([smhd])$/.exec(value)) || [];
   return count === undefined ? Infinity : Number(count) * (unitHours[unit ?? ''] ?? Infinity);

@@ -14,7 +14,7 @@ import css from './observe.module.css';
 import { Result } from './result.tsx';
 import type { Query, Surface } from './types.ts';
 
-/** JSON, or why it is none. */
+/** Parses JSON; returns the value or the error message. */
 function parsed(text: string): { readonly value?: unknown; readonly wrong?: string } {
   try {
     return { value: JSON.parse(text) as unknown };
@@ -25,7 +25,7 @@ function parsed(text: string): { readonly value?: unknown; readonly wrong?: stri
 
 const pretty = (query: unknown): string => JSON.stringify(query, null, 2);
 
-/** A query as a form or as JSON. The one that was asked stands in the URL, and is asked again from there. */
+/** A query as a form or as JSON. The last query run is in the URL, so links and reloads run it again. */
 export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
   const [search, setSearch] = useSearchParams();
   const [form, setForm] = useUrlState('form', 'fields');
@@ -43,7 +43,7 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
   const typed = parsed(text);
   const drafted = queryOf(draft, schema.data?.columns ?? []);
 
-  // Also when somebody goes back to the one before.
+  // Also runs on back and forward navigation.
   useEffect(() => {
     const { value } = written === null ? {} : parsed(written);
     if (value === undefined) return;
@@ -81,14 +81,14 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
             onClick={() => change(isJson ? 'fields' : 'json')}
             disabled={isJson && typed.wrong !== undefined}
           >
-            {isJson ? 'Write it as fields' : 'Write it as JSON'}
+            {isJson ? 'Edit as form' : 'Edit as JSON'}
           </Button>
         }
       >
         {isJson ? (
           <>
             <CodeEditor
-              label="The query as JSON; Control and Enter asks"
+              label="Query as JSON; Ctrl+Enter runs it"
               language="json"
               lines={24}
               value={text}
@@ -96,7 +96,7 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
               onRun={run}
               diagnostics={diagnosticsOf(typed.wrong)}
             />
-            {typed.wrong !== undefined && <p role="status">This is no JSON: {typed.wrong}</p>}
+            {typed.wrong !== undefined && <p role="status">Invalid JSON: {typed.wrong}</p>}
           </>
         ) : (
           <form
@@ -124,9 +124,9 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
               <GatedFault what="the columns" error={schema.error} retry={() => void schema.refetch()} />
             )}
             {schema.data && <Builder draft={draft} schema={schema.data} change={setDraft} fault={fault} />}
-            {/* Enter in a field asks. */}
+            {/* Enter in a field runs the query. */}
             <button type="submit" hidden>
-              Ask
+              Run
             </button>
           </form>
         )}
@@ -137,13 +137,13 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
             disabled={isJson && typed.wrong !== undefined}
             onClick={run}
           >
-            Ask
+            Run
           </Button>
-          {written === null && <span className={css['muted']}>Nothing was asked yet.</span>}
+          {written === null && <span className={css['muted']}>No query has run yet.</span>}
         </Row>
       </Panel>
       {asked?.wrong !== undefined && (
-        <p role="alert">The query in this page's address is no JSON: {asked.wrong}</p>
+        <p role="alert">The query in this page's address is not valid JSON: {asked.wrong}</p>
       )}
       <Result
         answered={answered}
@@ -157,7 +157,7 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
   );
 }
 
-/** Where the place is told, it is marked. */
+/** Diagnostic at the position that the parser's message names. */
 function diagnosticsOf(wrong: string | undefined): Diagnostic[] {
   if (wrong === undefined) return [];
   const [, line, column] = /line (\d+) column (\d+)/.exec(wrong) ?? [];
@@ -168,11 +168,11 @@ function Narrower(props: { query: Query; time: string | undefined; ask: (query: 
   const { query, time, ask } = props;
   if (time === undefined) return null;
   return (
-    <Panel title="Ask for less">
+    <Panel title="Narrow the query">
       <Row>
         {narrowings(query, time).map(({ what, query: less }) => (
           <Button key={what} onClick={() => ask(less)}>
-            Ask {what}
+            Try {what}
           </Button>
         ))}
       </Row>

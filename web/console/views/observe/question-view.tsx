@@ -9,7 +9,7 @@ import type { Parameter, Query, Question } from './types.ts';
 
 const prefix = 'p.';
 
-/** A named question and its parameters, which stand in the URL. */
+/** A predefined question; its parameters are kept in the URL. */
 export function QuestionView({ question }: { question: Question }) {
   const [search, setSearch] = useSearchParams();
   const { properties = {}, required = [] } = question.parameters;
@@ -64,7 +64,7 @@ export function QuestionView({ question }: { question: Question }) {
               busy={answered.isFetching}
               disabled={required.some((name) => (typed[name] ?? '') === '')}
             >
-              Ask
+              Run
             </Button>
           </p>
         </form>
@@ -72,16 +72,16 @@ export function QuestionView({ question }: { question: Question }) {
       {isComplete ? (
         <Result
           answered={answered}
-          tools={({ query }) => <Link href={queryPath(query as Query)}>Open it as a query</Link>}
+          tools={({ query }) => <Link href={queryPath(query as Query)}>Open as a query</Link>}
         />
       ) : (
-        <Empty title={`Say ${required.join(', ')} first.`} />
+        <Empty title={`Enter ${required.join(', ')} first.`} />
       )}
     </>
   );
 }
 
-/** The same query in the form, without the page that it was asked for. */
+/** Path of the query view for a query, without its page cursor. */
 function queryPath(asked: Query): string {
   const { cursor: _, ...query } = asked;
   return `/console/observe?q=${encodeURIComponent(JSON.stringify(query))}`;
@@ -98,11 +98,11 @@ function ParameterField(props: {
   const { name, parameter, isRequired, value, fault, set } = props;
   const usual = typeof parameter.default === 'string' ? parameter.default : '';
   return (
-    <Field label={isRequired ? `${name} (needed)` : name} hint={parameter.description} fault={fault}>
+    <Field label={isRequired ? `${name} (required)` : name} hint={parameter.description} fault={fault}>
       {(control) =>
         parameter.enum ? (
           <select {...control} value={value} onChange={({ target }) => set(target.value)}>
-            <option value="">{usual === '' ? 'any' : `${usual} (usual)`}</option>
+            <option value="">{usual === '' ? 'any' : `${usual} (default)`}</option>
             {parameter.enum.map((one) => (
               <option key={one}>{one}</option>
             ))}

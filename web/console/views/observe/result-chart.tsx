@@ -11,7 +11,7 @@ const draws = [
   ['bars', 'bars'],
 ] as const;
 
-/** The rows drawn; what is drawn of them is chosen here and stands in the URL. */
+/** Chart of a result. Axes and chart type are kept in the URL. */
 export function ResultChart(props: {
   query: Query;
   columns: readonly ResultColumn[];
@@ -22,8 +22,8 @@ export function ResultChart(props: {
   const [x, setX] = useUrlState('x', usual?.x);
   const [y, setY] = useUrlState('y', usual?.y);
   const [draw, setDraw] = useUrlState('draw', usual?.draw);
-  if (!usual) return <Empty title="There are no figures in these rows to draw." />;
-  // Chosen for another query, perhaps.
+  if (!usual) return <Empty title="These rows have no numeric column to plot." />;
+  // The choice in the URL may be for another query.
   const choice: ChartChoice = {
     x: x === 'rows' || axes(columns).some(({ name }) => name === x) ? x : usual.x,
     y: figures(columns).some(({ name }) => name === y) ? y : usual.y,
@@ -33,7 +33,7 @@ export function ResultChart(props: {
   return (
     <>
       <div className={css['filters']}>
-        <Field label="Draw">
+        <Field label="Y axis">
           {(control) => (
             <select {...control} value={choice.y} onChange={({ target }) => setY(target.value)}>
               {figures(columns).map(({ name }) => (
@@ -42,21 +42,21 @@ export function ResultChart(props: {
             </select>
           )}
         </Field>
-        <Field label="Along">
+        <Field label="X axis">
           {(control) => (
             <select
               {...control}
               value={choice.x === '' ? 'rows' : choice.x}
               onChange={({ target }) => setX(target.value)}
             >
-              <option value="rows">the rows, one by one</option>
+              <option value="rows">row number</option>
               {axes(columns).map(({ name }) => (
                 <option key={name}>{name}</option>
               ))}
             </select>
           )}
         </Field>
-        <Field label="As">
+        <Field label="Chart type">
           {(control) => (
             <select {...control} value={choice.draw} onChange={({ target }) => setDraw(target.value)}>
               {draws.map(([name, said]) => (
@@ -71,11 +71,11 @@ export function ResultChart(props: {
       {drawn && drawn.x.length > 0 ? (
         <Chart {...drawn} />
       ) : (
-        <Empty title="None of these rows can be drawn." />
+        <Empty title="None of these rows can be plotted." />
       )}
       {drawn && drawn.omitted > 0 && (
         <p>
-          The {mostLines} largest groups are drawn; {drawn.omitted} more are in the table.
+          The {mostLines} largest groups are plotted; {drawn.omitted} more are in the table.
         </p>
       )}
     </>

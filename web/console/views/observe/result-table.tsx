@@ -4,7 +4,7 @@ import { Cell } from './cell.tsx';
 import css from './observe.module.css';
 import type { ResultColumn } from './types.ts';
 
-/** The rows, with unit and provenance below each column's name. What has no value at all stands aside. */
+/** Table of a result, with unit and provenance in the header. Columns without any value are hidden at first. */
 export function ResultTable(props: {
   surface: string;
   columns: readonly ResultColumn[];

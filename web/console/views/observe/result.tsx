@@ -15,12 +15,12 @@ const tabs = [
   { name: 'chart', title: 'Chart' },
 ] as const;
 
-/** The answer to a query or a question. */
+/** Result of a query or question. */
 export function Result(props: {
   answered: Answered;
-  /** What can be done with it. */
+  /** Additional actions for the result. */
   tools?: (envelope: Envelope) => ReactNode;
-  /** Where it took too long or gave too much. */
+  /** Shown when the query took too long or returned too much (422). */
   whenTooMuch?: ReactNode;
 }) {
   const { answered, tools, whenTooMuch } = props;
@@ -31,30 +31,30 @@ export function Result(props: {
   if (error && !answered.isFetchNextPageError)
     return (
       <>
-        <GatedFault what="the answer" error={error} retry={() => void answered.refetch()} />
+        <GatedFault what="the result" error={error} retry={() => void answered.refetch()} />
         {asFault(error).status === 422 && whenTooMuch}
       </>
     );
-  if (!first || !last) return answered.isFetching ? <Loading what="the answer" /> : null;
+  if (!first || !last) return answered.isFetching ? <Loading what="the result" /> : null;
   const rows = data.pages.flatMap((page) => page.rows);
   const chosen = tabs.find(({ name }) => name === shape)?.name ?? 'table';
   return (
     <Panel
-      title="Answer"
+      title="Result"
       tools={
         <>
           {tools?.(last)}
           <Button busy={answered.isFetching} onClick={() => void answered.refetch()}>
-            Ask again
+            Run again
           </Button>
         </>
       }
     >
       <Coverage envelope={last} shown={rows.length} />
       {rows.length === 0 ? (
-        <Empty title="No rows fit.">Widen the time, or leave a condition out.</Empty>
+        <Empty title="No matching rows.">Widen the time range or remove a condition.</Empty>
       ) : (
-        <Tabs label="How to show the rows" tabs={tabs} chosen={chosen} choose={setShape}>
+        <Tabs label="Result view" tabs={tabs} chosen={chosen} choose={setShape}>
           <div className={css['shape']}>
             {chosen === 'table' ? (
               <ResultTable surface={first.surface} columns={first.columns} rows={rows} />

@@ -7,11 +7,11 @@ import type { Surface } from './types.ts';
 
 const said = {
   measured: 'measured by this host',
-  claimed: 'said by somebody else',
-  derived: 'reckoned, or written down by the host',
+  claimed: 'claimed by a client',
+  derived: 'computed or recorded by the host',
 };
 
-/** All that can be queried. */
+/** List of all surfaces. */
 export const SurfaceList = ({ surfaces }: { surfaces: readonly Surface[] }) => (
   <Panel title="Surfaces">
     <Table
@@ -26,17 +26,17 @@ export const SurfaceList = ({ surfaces }: { surfaces: readonly Surface[] }) => (
         },
         {
           key: 'what',
-          head: 'A row is',
+          head: 'Row',
           cell: ({ description }) => <span className={css['prose']}>{description}</span>,
         },
-        { key: 'time', head: 'Its time', cell: ({ time }) => <code>{time}</code> },
+        { key: 'time', head: 'Time column', cell: ({ time }) => <code>{time}</code> },
         { key: 'columns', head: 'Columns', number: true, cell: ({ columns }) => columns },
       ]}
     />
   </Panel>
 );
 
-/** The columns of a surface: units, where values come from, and what can be asked of them. */
+/** Columns of a surface: types, units, provenance, operators and aggregates. */
 export function SurfaceView({ name }: { name: string }) {
   const schema = useSchema(name);
   if (schema.isPending) return <Loading what="the schema" />;
@@ -49,7 +49,7 @@ export function SurfaceView({ name }: { name: string }) {
       tools={
         <>
           <Link href="/console/observe/surfaces">All surfaces</Link>
-          <Link href={`/console/observe?surface=${encodeURIComponent(name)}`}>Query it</Link>
+          <Link href={`/console/observe?surface=${encodeURIComponent(name)}`}>Query</Link>
         </>
       }
     >
@@ -74,7 +74,7 @@ export function SurfaceView({ name }: { name: string }) {
               <>
                 {type}
                 {unit !== undefined && `, ${unit}`}
-                {nullable && <small className={css['muted']}> or none</small>}
+                {nullable && <small className={css['muted']}> or null</small>}
               </>
             ),
           },
@@ -85,7 +85,7 @@ export function SurfaceView({ name }: { name: string }) {
           },
           {
             key: 'what',
-            head: 'What it is',
+            head: 'Description',
             cell: (column) => <span className={css['prose']}>{column.description}</span>,
           },
           {
@@ -95,7 +95,7 @@ export function SurfaceView({ name }: { name: string }) {
           },
           {
             key: 'aggregates',
-            head: 'Figures',
+            head: 'Aggregates',
             cell: ({ aggregates }) => <small className={css['prose']}>{aggregates.join(' ')}</small>,
           },
         ]}

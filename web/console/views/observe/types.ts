@@ -8,7 +8,10 @@ export type SurfaceColumn = Schema['columns'][number];
 type Listed = components['schemas']['ObserveSurfaces'];
 export type Surface = Listed['surfaces'][number];
 
-/** A parameter of a question: the document leaves the JSON schema open; these are the members that questions use. */
+/**
+ * JSON schema of a question's parameter, limited to the members that questions use; the OpenAPI document leaves it
+ * open.
+ */
 export interface Parameter {
   readonly type?: string;
   readonly description?: string;

@@ -7,19 +7,19 @@ import { useUrlState } from '../../parts/url-state.ts';
 const kinds = [
   ['', 'all'],
   ['decisions', 'approved or discarded'],
-  ['run', 'of runs'],
-  ['workflow', 'of workflows'],
-  ['agent', 'of agents'],
+  ['run', 'runs'],
+  ['workflow', 'workflows'],
+  ['agent', 'agents'],
 ] as const;
 const amounts = [
-  ['100', 'the last 100'],
-  ['1000', 'the last 1000'],
+  ['100', 'last 100'],
+  ['1000', 'last 1000'],
 ] as const;
 
 const isOfKind = (verb: string, kind: string) =>
   kind === 'decisions' ? /approve|discard|pending/.test(verb) : kind === '' || verb.startsWith(`${kind}.`);
 
-/** Who did what, and when; the newest first. */
+/** The action journal, newest first. */
 export function Acts() {
   const [kind, setKind] = useUrlState('kind');
   const [amount, setAmount] = useUrlState('last', '100');
@@ -33,30 +33,30 @@ export function Acts() {
   const shown = acts.data?.acts.filter(({ verb }) => isOfKind(verb, kind)).toReversed();
   return (
     <Panel
-      title="Journal of acts"
+      title="Action journal"
       tools={
         <>
-          <Choice label="Acts" value={kind} choose={setKind} options={kinds} />
-          <Choice label="Of" value={amount} choose={setAmount} options={amounts} />
+          <Choice label="Actions" value={kind} choose={setKind} options={kinds} />
+          <Choice label="Show" value={amount} choose={setAmount} options={amounts} />
         </>
       }
     >
       {acts.isPending && <Loading what="the journal" />}
       {acts.isError && <FaultNote error={acts.error} retry={() => void acts.refetch()} />}
       {shown?.length === 0 && (
-        <Empty title="No such act is in the journal.">
-          Whatever is stored, started, approved or refused is noted here, with who did it.
+        <Empty title="No matching actions.">
+          The journal records who stored, started, approved or refused something.
         </Empty>
       )}
       {shown && shown.length > 0 && (
         <Table
-          caption="Acts"
+          caption="Actions"
           rows={shown}
           keyOf={({ seq }) => String(seq)}
           columns={[
             { key: 'at', head: 'When', cell: ({ at }) => <Ago time={at} /> },
-            { key: 'verb', head: 'Act', cell: ({ verb }) => <code>{verb}</code> },
-            { key: 'target', head: 'Of', cell: ({ target }) => <Id id={target} /> },
+            { key: 'verb', head: 'Action', cell: ({ verb }) => <code>{verb}</code> },
+            { key: 'target', head: 'Target', cell: ({ target }) => <Id id={target} /> },
             {
               key: 'outcome',
               head: 'Outcome',
@@ -73,7 +73,7 @@ export function Acts() {
                   {details !== undefined && (
                     <details className={css['fold']}>
                       <summary className={css['quiet']}>Details</summary>
-                      <Value value={details} label={`Details of act ${seq}`} />
+                      <Value value={details} label={`Details of action ${seq}`} />
                     </details>
                   )}
                 </div>

@@ -8,14 +8,14 @@ import { Acts } from './acts.tsx';
 
 const links = [
   { href: '/console/pending', title: 'Changes' },
-  { href: '/console/pending/acts', title: 'Journal of acts' },
+  { href: '/console/pending/acts', title: 'Action journal' },
 ];
-const lead = 'A tool that changes something only proposes. Nothing is changed before you approve it.';
+const lead = 'Tools that make changes only propose them. Nothing changes until you approve it.';
 
 export default function View() {
   return (
     <Page title="Pending changes" lead={lead}>
-      <SubNav label="Parts of pending changes" links={links} />
+      <SubNav label="Pending changes" links={links} />
       <Switch>
         <Route path="/console/pending/acts">
           <Acts />
@@ -29,7 +29,7 @@ export default function View() {
   );
 }
 
-/** What waits, the oldest first, and one of them beside it. */
+/** Pending changes, oldest first, and the details of one. */
 function Changes({ id }: { id?: string }) {
   const pending = useQuery({
     queryKey: ['pending'],
@@ -39,13 +39,13 @@ function Changes({ id }: { id?: string }) {
   const chosen = id ?? pending.data?.[0]?.id;
   return (
     <div className={`${css['columns']} ${css['listed']}`}>
-      <Panel title="Waiting, oldest first" tools={pending.data && <Badge>{pending.data.length}</Badge>}>
+      <Panel title="Pending, oldest first" tools={pending.data && <Badge>{pending.data.length}</Badge>}>
         {pending.isPending && <Loading what="the changes" />}
         {pending.isError && <FaultNote error={pending.error} retry={() => void pending.refetch()} />}
         {pending.data?.length === 0 && (
-          <Empty title="Nothing waits for a decision.">
-            When an agent uses a gated tool, its change is listed here. Decisions of the past are in the{' '}
-            <Link href="/console/pending/acts">journal of acts</Link>.
+          <Empty title="No changes are pending.">
+            When an agent uses a gated tool, its change is listed here. Past decisions are in the{' '}
+            <Link href="/console/pending/acts">action journal</Link>.
           </Empty>
         )}
         {pending.data && pending.data.length > 0 && (

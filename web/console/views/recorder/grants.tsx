@@ -4,20 +4,18 @@ import { Badge, Empty, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useGrants } from './recorder.ts';
 import css from './recorder.module.css';
 
-/** Who may read and write. Grants are made on the command line alone: whoever holds the bearer cannot give more. */
+/** Read and write grants. They are created only on the command line, so the bearer token cannot create more. */
 export function Grants() {
   const grants = useGrants();
   if (grants.isPending) return <Loading what="the grants" />;
   if (grants.isError)
-    return (
-      <GatedFault what="who may read and write" error={grants.error} retry={() => void grants.refetch()} />
-    );
+    return <GatedFault what="the grants" error={grants.error} retry={() => void grants.refetch()} />;
   const { grants: listed, tokens } = grants.data;
   return (
     <>
       <Panel title="Grants">
         {listed.length === 0 ? (
-          <Empty title="Nobody may read or write." />
+          <Empty title="There are no grants." />
         ) : (
           <Table
             caption="All grants"
@@ -30,7 +28,7 @@ export function Grants() {
               { key: 'to', head: 'To', cell: ({ to }) => to },
               {
                 key: 'expires',
-                head: 'Until',
+                head: 'Expires',
                 cell: ({ expires_at: at }) => <span className={css['time']}>{formatTime(at)}</span>,
               },
               {
@@ -49,8 +47,8 @@ export function Grants() {
       </Panel>
       <Panel title="Write tokens">
         {tokens.length === 0 ? (
-          <Empty title="There are none.">
-            A write token lets a program of yours send events to one rack; its secret is printed once.
+          <Empty title="There are no write tokens.">
+            A write token lets your program send events to one rack. Its secret is printed once.
           </Empty>
         ) : (
           <Table
@@ -61,10 +59,10 @@ export function Grants() {
               { key: 'state', head: 'State', cell: (token) => <InForce of={token} /> },
               { key: 'rack', head: 'Rack', cell: ({ rack }) => rack },
               { key: 'label', head: 'Label', cell: ({ label }) => label ?? '' },
-              { key: 'grant', head: 'Of the grant', cell: ({ grant }) => <code>{grant}</code> },
+              { key: 'grant', head: 'Grant', cell: ({ grant }) => <code>{grant}</code> },
               {
                 key: 'expires',
-                head: 'Until',
+                head: 'Expires',
                 cell: ({ expires_at: at }) => <span className={css['time']}>{formatTime(at)}</span>,
               },
               { key: 'id', head: 'Id', cell: ({ id }) => <code>{id}</code> },
@@ -72,8 +70,8 @@ export function Grants() {
           />
         )}
       </Panel>
-      <Panel title="How they are made">
-        <p>On the machine of the host, for its data directory:</p>
+      <Panel title="How to create grants and write tokens">
+        <p>On the host's machine, with its data directory:</p>
         <pre>
           <code>
             {[
@@ -91,9 +89,5 @@ export function Grants() {
 
 function InForce({ of }: { of: { readonly expires_at: string; readonly revoked_at: string | null } }) {
   if (of.revoked_at !== null) return <Badge tone="bad">revoked</Badge>;
-  return Date.parse(of.expires_at) < Date.now() ? (
-    <Badge>expired</Badge>
-  ) : (
-    <Badge tone="good">in force</Badge>
-  );
+  return Date.parse(of.expires_at) < Date.now() ? <Badge>expired</Badge> : <Badge tone="good">active</Badge>;
 }

@@ -11,17 +11,17 @@ const tabs = [
   { name: 'review', title: 'Review', path: '/console/recorder/review' },
 ] as const;
 
-/** What may be kept of what is said, for how long, and who looked at it. */
+/** What conversation content may be stored, for how long, and who accessed it. */
 export default function Recorder() {
   const [location, navigate] = useLocation();
   const chosen = tabs.findLast(({ path }) => location.startsWith(path))?.name ?? 'racks';
   return (
     <Page
       title="Recorder"
-      lead="The host keeps figures of all that it does, and nothing of what is said, unless a rack is armed here."
+      lead="The host records metrics of its work. It stores conversation content only in racks that you arm here."
     >
       <Tabs
-        label="What to see of the recorder"
+        label="Recorder"
         tabs={tabs}
         chosen={chosen}
         choose={(name) => navigate(tabs.find((tab) => tab.name === name)?.path ?? '')}

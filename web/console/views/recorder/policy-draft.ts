@@ -1,13 +1,13 @@
 import type { Policy } from './types.ts';
 
-/** A policy as it is typed. */
+/** A policy as typed in the form. */
 export interface PolicyDraft {
   readonly content: Policy['content'];
   readonly days: string;
-  /** In MiB: nobody counts bytes. */
+  /** Maximum size in MiB. */
   readonly size: string;
   readonly events: string;
-  /** One pattern a line. */
+  /** Redaction patterns, one per line. */
   readonly redact: string;
 }
 
@@ -21,7 +21,7 @@ export const draftOf = ({ content, retention, redact }: Policy): PolicyDraft => 
   redact: redact.join('\n'),
 });
 
-/** Only what differs: what is absent stays. Undefined where nothing does. */
+/** The changed members only; the host keeps the others. Undefined when nothing changed. */
 export function changeOf(draft: PolicyDraft, policy: Policy): Partial<Policy> | undefined {
   const before = draftOf(policy);
   const retention = {
@@ -32,14 +32,14 @@ export function changeOf(draft: PolicyDraft, policy: Policy): Partial<Policy> | 
   const patterns = (text: string) => text.split('\n').filter((line) => line !== '');
   const change = {
     ...(draft.content === before.content ? {} : { content: draft.content }),
-    // The host keeps the bounds that are not named.
+    // The host keeps the limits that are absent.
     ...(Object.keys(retention).length === 0 ? {} : { retention: retention as Policy['retention'] }),
     ...(patterns(draft.redact).join('\n') === before.redact ? {} : { redact: patterns(draft.redact) }),
   };
   return Object.keys(change).length === 0 ? undefined : change;
 }
 
-/** What keeps less of what is there already, and does so at once. */
+/** Whether the draft lowers a retention limit, which deletes stored events at once. */
 export function tightens(draft: PolicyDraft, { retention }: Policy): boolean {
   return (
     Number(draft.days) < retention.days ||

@@ -7,12 +7,12 @@ import css from './recorder.module.css';
 import type { Policy, Rack } from './types.ts';
 
 const contents: Readonly<Record<Policy['content'], string>> = {
-  none: 'none: that something was said, and when',
-  metadata: 'metadata: also role, model, sizes and figures',
-  full: 'full: also what was said, after redaction',
+  none: 'none: only that an event happened, and when',
+  metadata: 'metadata: also role, model, sizes and metrics',
+  full: 'full: also the content, after redaction',
 };
 
-/** What a rack keeps, for how long, and what is taken out of it before. */
+/** Form for the policy of a rack: content, retention and redaction. */
 export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
   const [draft, setDraft] = useState(() => draftOf(rack.policy));
   const change = useRackChange(rack.id);
@@ -40,9 +40,9 @@ export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
       }}
     >
       <Field
-        label="What is kept"
+        label="Stored content"
         fault={faultAt('policy.content')}
-        hint="Counts from now on; what is there stays as it is."
+        hint="Applies to new events. Stored events do not change."
       >
         {(control) => (
           <select
@@ -59,7 +59,7 @@ export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
         )}
       </Field>
       <fieldset className={css['bounds']}>
-        <legend>Keep at most</legend>
+        <legend>Retention limits</legend>
         {bounds.map(({ name, label, path }) => (
           <Field key={name} label={label} fault={faultAt(path)}>
             {(control) => (
@@ -77,9 +77,9 @@ export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
         ))}
       </fieldset>
       <Field
-        label="Take out"
+        label="Redact"
         fault={faultAt('policy.redact')}
-        hint="A regular expression (RE2) a line; @credentials and @emails stand for sets of the host. What they match becomes [redacted] before it is written."
+        hint="One regular expression (RE2) per line; @credentials and @emails are predefined sets. Matches are replaced by [redacted] before they are stored."
       >
         {(control) => (
           <textarea
@@ -92,16 +92,14 @@ export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
         )}
       </Field>
       {tightens(draft, rack.policy) && rack.events > 0 && (
-        <p role="status">
-          Tighter bounds count at once: the oldest events that are over them are removed when you save.
-        </p>
+        <p role="status">Lower limits take effect when you save: the oldest events above them are deleted.</p>
       )}
       {change.isError && <FaultNote error={change.error} />}
       <Row>
         <Button type="submit" kind="primary" busy={change.isPending} disabled={!policy}>
           Save the policy
         </Button>
-        <Button onClick={close}>Leave it as it was</Button>
+        <Button onClick={close}>Cancel</Button>
       </Row>
     </form>
   );

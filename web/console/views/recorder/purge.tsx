@@ -5,7 +5,7 @@ import { usePurge } from './recorder.ts';
 import { TombstoneFacts } from './tombstone-facts.tsx';
 import type { Rack } from './types.ts';
 
-/** Removes all of a rack's history. Typing its name is what makes it meant. */
+/** Deletes the history of a rack, after the user types its name. */
 export function PurgeButton({ rack }: { rack: Rack }) {
   const [isOpen, setOpen] = useState(false);
   const [typed, setTyped] = useState('');
@@ -25,7 +25,7 @@ export function PurgeButton({ rack }: { rack: Rack }) {
         {purge.data ? (
           <>
             <p role="status">
-              <Badge tone="good">purged</Badge> Its history is gone from the data directory.
+              <Badge tone="good">purged</Badge> The history was deleted from the data directory.
             </p>
             <TombstoneFacts tombstone={purge.data} />
             <div>
@@ -42,9 +42,8 @@ export function PurgeButton({ rack }: { rack: Rack }) {
             }}
           >
             <p>
-              All events of this rack ({formatNumber(rack.events)}, {formatBytes(rack.bytes)}) are removed
-              from the disk, and nobody can bring them back. The rack stays{' '}
-              {rack.armed ? 'armed' : 'disarmed'}.
+              All events of this rack ({formatNumber(rack.events)}, {formatBytes(rack.bytes)}) are deleted
+              from disk and cannot be restored. The rack stays {rack.armed ? 'armed' : 'disarmed'}.
             </p>
             <Field label={`Type ${rack.id} to confirm`}>
               {(control) => (
@@ -60,9 +59,9 @@ export function PurgeButton({ rack }: { rack: Rack }) {
             {purge.isError && <FaultNote error={purge.error} />}
             <p>
               <Button type="submit" kind="danger" busy={purge.isPending} disabled={!isMeant}>
-                Remove the history
+                Delete the history
               </Button>{' '}
-              <Button onClick={close}>Keep it</Button>
+              <Button onClick={close}>Cancel</Button>
             </p>
           </form>
         )}

@@ -8,45 +8,45 @@ import { useRackChange } from './recorder.ts';
 import type { Rack } from './types.ts';
 
 const about: Readonly<Record<Rack['id'], string>> = {
-  agent: 'What agents are told, say and do in tasks.',
-  completions: 'What is asked of the resident model on every wire, and what it answers.',
-  workflows: 'What is said in the steps of runs.',
-  gateway: 'What passes through the gateway.',
-  external: 'What programs of yours send, with a write token.',
+  agent: 'Conversations and tool calls of agents in tasks.',
+  completions: 'Requests to the resident model on all APIs, and its answers.',
+  workflows: 'Conversations in the steps of workflow runs.',
+  gateway: 'Requests and answers of the gateway.',
+  external: 'Events that your programs send with a write token.',
 };
 
-/** A rack: whether it keeps anything, by which rules, and what it holds. */
+/** A rack: state, policy and stored events. */
 export function RackPanel({ rack }: { rack: Rack }) {
   const { id, armed, policy, events, bytes, oldest, newest } = rack;
   const [isEdited, setEdited] = useState(false);
   const change = useRackChange(id);
   const { days, bytes: most, events: many } = policy.retention;
   return (
-    <Panel title={id} tools={armed ? <Badge tone="warn">armed: it records</Badge> : <Badge>disarmed</Badge>}>
+    <Panel title={id} tools={armed ? <Badge tone="warn">armed: recording</Badge> : <Badge>disarmed</Badge>}>
       <p>{about[id]}</p>
       <Facts
         facts={[
-          ['Keeps', policy.content],
+          ['Content', policy.content],
           [
-            'At most',
-            `${formatNumber(days)} days, ${formatBytes(most)}, ${formatNumber(many)} events; the oldest go first`,
+            'Retention',
+            `${formatNumber(days)} days, ${formatBytes(most)}, ${formatNumber(many)} events; oldest deleted first`,
           ],
           [
-            'Takes out',
+            'Redacts',
             policy.redact.length === 0 ? (
-              'nothing but the host’s own secrets'
+              'only the host’s own secrets'
             ) : (
               <code key="redact">{policy.redact.join('  ')}</code>
             ),
           ],
           [
-            'Holds',
+            'Stored',
             events === 0
               ? 'nothing'
               : `${formatNumber(events)} events, ${formatBytes(bytes)}${oldest && newest ? `, ${formatTime(oldest)} to ${formatTime(newest)}` : ''}`,
           ],
           ...(rack.changed_at !== null
-            ? ([['Changed', `${formatAgo(rack.changed_at)} by ${rack.changed_by ?? 'somebody'}`]] as const)
+            ? ([['Changed', `${formatAgo(rack.changed_at)} by ${rack.changed_by ?? 'unknown'}`]] as const)
             : []),
         ]}
       />
@@ -66,7 +66,7 @@ export function RackPanel({ rack }: { rack: Rack }) {
             Change the policy
           </Button>
           <PurgeButton rack={rack} />
-          {events > 0 && <Link href={transcriptOf(id)}>Read what it holds</Link>}
+          {events > 0 && <Link href={transcriptOf(id)}>View events</Link>}
         </Row>
       )}
       {change.isError && <FaultNote error={change.error} />}
@@ -74,7 +74,10 @@ export function RackPanel({ rack }: { rack: Rack }) {
   );
 }
 
-/** Of the observe plane: it shows what there are grants to read. Long texts are answered where they are asked for. */
+/**
+ * Path of a transcript query in the observe view, which shows what the grants allow. Long columns must be selected by
+ * name.
+ */
 const transcriptOf = (rack: string): string => {
   const query = {
     surface: 'transcript',

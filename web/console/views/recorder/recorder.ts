@@ -4,7 +4,7 @@ import { gated } from '../../parts/gated.tsx';
 import type { Change, Entry, RackId, Review } from './types.ts';
 
 const keys = { all: ['recorder'], racks: ['recorder', 'racks'] } as const;
-/** While armed, racks fill. */
+/** Polling interval: armed racks receive events. */
 const everySome = ({ state }: { state: { status: string } }) => (state.status === 'error' ? false : 3000);
 
 export const useRacks = () =>
@@ -22,7 +22,7 @@ export const useGrants = () =>
     queryFn: async () => (await held(api.GET('/recorder/v1/grants'))).data,
   });
 
-/** Arms, disarms, or sets the policy. */
+/** Arms or disarms a rack, or changes its policy. */
 export function useRackChange(id: RackId) {
   const queries = useQueryClient();
   return useMutation({
@@ -41,7 +41,7 @@ export function usePurge(id: RackId) {
   });
 }
 
-/** The log comes oldest first; people look for what was last. @returns newest first */
+/** Reads the review log page by page. The host returns the oldest entries first. @returns entries, newest first */
 async function wholeReview(
   rack: string,
   signal: AbortSignal,

@@ -12,7 +12,7 @@ import type { Entry } from './types.ts';
 const racks = ['completions', 'agent', 'workflows', 'gateway', 'external'];
 const step = 100;
 
-/** Every access and every change of what is kept, the latest first; and what is left of purged histories. */
+/** Review log: every access and policy change, newest first, and the tombstones of purged histories. */
 export function Review() {
   const [rack, setRack] = useUrlState('rack');
   const [act, setAct] = useUrlState('act');
@@ -30,7 +30,7 @@ export function Review() {
         title="Review"
         tools={
           <Button busy={review.isFetching} onClick={() => void review.refetch()}>
-            Read it again
+            Refresh
           </Button>
         }
       >
@@ -45,7 +45,7 @@ export function Review() {
               </select>
             )}
           </Field>
-          <Field label="Act">
+          <Field label="Action">
             {(control) => (
               <select {...control} value={act} onChange={({ target }) => setAct(target.value)}>
                 <option value="">any</option>
@@ -61,13 +61,11 @@ export function Review() {
         {review.isPending && <Loading what="the review" />}
         {review.data && !review.data.isWhole && (
           <p role="status">
-            <Badge tone="warn">not all of it</Badge> These are the oldest {formatNumber(entries.length)}{' '}
-            entries; choose a rack, or read the rest with <code>node dist/host.js recorder review</code>.
+            <Badge tone="warn">incomplete</Badge> These are the oldest {formatNumber(entries.length)} entries;
+            choose a rack, or read the rest with <code>node dist/host.js recorder review</code>.
           </p>
         )}
-        {review.data && chosen.length === 0 && (
-          <Empty title="Nothing was changed, granted, read or refused yet." />
-        )}
+        {review.data && chosen.length === 0 && <Empty title="The review log is empty." />}
         {chosen.length > 0 && <Entries entries={chosen.slice(0, shown)} />}
         {chosen.length > shown && (
           <div>
@@ -104,7 +102,7 @@ const tones: Partial<Record<Entry['act'], 'good' | 'warn' | 'bad'>> = {
 
 const Entries = ({ entries }: { entries: readonly Entry[] }) => (
   <Table
-    caption="The review, newest first"
+    caption="Review log, newest first"
     rows={entries}
     keyOf={({ seq }) => String(seq)}
     columns={[
@@ -113,7 +111,7 @@ const Entries = ({ entries }: { entries: readonly Entry[] }) => (
       { key: 'by', head: 'By', cell: ({ by }) => by },
       {
         key: 'act',
-        head: 'Act',
+        head: 'Action',
         cell: ({ act }) => <Badge tone={tones[act]}>{act.replaceAll('_', ' ')}</Badge>,
       },
       { key: 'rack', head: 'Rack', cell: ({ rack }) => rack ?? '' },

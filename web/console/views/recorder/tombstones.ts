@@ -1,6 +1,6 @@
 import type { Entry, Tombstone } from './types.ts';
 
-/** The tombstones in the review, which keeps all but what `by`, `rack` and the verdict tell there already. */
+/** Tombstones from the purge entries of the review log; `by` and `rack` are members of the entry itself. */
 export const tombstonesOf = (entries: readonly Entry[]): Tombstone[] =>
   entries.flatMap(({ act, by, rack, at, details }) => {
     const { id, events, bytes, from, to, at: removedAt } = details as Partial<Tombstone>;
@@ -15,7 +15,7 @@ export const tombstonesOf = (entries: readonly Entry[]): Tombstone[] =>
         bytes: bytes ?? 0,
         from: from ?? null,
         to: to ?? null,
-        // A purge is only written down when it was looked that nothing is left.
+        // A purge is logged only after the deletion was verified.
         verified: true as const,
       },
     ];

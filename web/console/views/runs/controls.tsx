@@ -7,7 +7,7 @@ import { startRun } from '../../agents/start-run.ts';
 import { api, held } from '../../api/client.ts';
 import { Button, Confirm, FaultNote, Row } from '../../parts/index.tsx';
 
-/** What can be asked of a run in its state. */
+/** Actions on a run, by its state: pause, resume, cancel, retry. */
 export function Controls({ run }: { run: RunDetail }) {
   const { id, state, workflow, inputs, cancellable } = run;
   const [isCancelling, setCancelling] = useState(false);
@@ -78,8 +78,8 @@ export function Controls({ run }: { run: RunDetail }) {
       >
         <p>
           {state === 'suspended'
-            ? 'It ends at once. What it did stays.'
-            : 'It ends before its next step; the step that is at work comes to its end. What it did stays.'}
+            ? 'The run ends immediately. Completed work is kept.'
+            : 'The run ends after the current step. Completed work is kept.'}
         </p>
       </Confirm>
     </>
@@ -89,16 +89,16 @@ export function Controls({ run }: { run: RunDetail }) {
 function hintOf(run: RunDetail, isPausing: boolean, isCancelling: boolean): string {
   const { state, waiting_on: waits, cancellable, ended_at: ended } = run;
   if (state === 'failed')
-    return 'Retry begins anew from the first step, with the same inputs and the text that is stored now.';
+    return 'Retry starts a new run from the first step, with the same inputs and the stored version of the workflow.';
   if (ended !== undefined) return '';
-  if (isCancelling) return 'It ends before its next step.';
+  if (isCancelling) return 'The run ends before its next step.';
   if (state === 'paused')
-    return 'It keeps its place: no other run can begin. It goes on by itself 300 seconds after it was paused.';
+    return 'No other run can start while this one is paused. It resumes automatically after 300 seconds.';
   const uncancellable = cancellable
     ? ''
-    : ' It went on from a gate, and cannot be cancelled until it is suspended again.';
-  if (isPausing && state === 'running') return `It pauses before its next step.${uncancellable}`;
+    : ' The run was resumed from a gate and cannot be cancelled until it is suspended again.';
+  if (isPausing && state === 'running') return `The run pauses before its next step.${uncancellable}`;
   if (state === 'running' && waits === undefined)
-    return `A pause begins before the next step, and ends by itself after 300 seconds.${uncancellable}`;
+    return `A pause starts before the next step and ends automatically after 300 seconds.${uncancellable}`;
   return uncancellable.trim();
 }

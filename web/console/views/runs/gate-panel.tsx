@@ -10,25 +10,25 @@ import { formatTime } from '../../parts/format.ts';
 import { Button, FaultNote, Panel, Row } from '../../parts/index.tsx';
 import { SendEvent } from './send-event.tsx';
 
-/** What a run waits for, with what a person can do about it. */
+/** The gate that a run waits at, and the actions that open it. */
 export function GatePanel({ run }: { run: RunDetail }) {
   const gate = run.gate as Gate | undefined;
   if (run.waiting_on === undefined || !gate || run.ended_at !== undefined) return null;
-  const where = gate.step === undefined ? 'At its entry' : `At step ${gate.step}`;
+  const where = gate.step === undefined ? 'Entry' : `Step ${gate.step}`;
   return (
     <Panel title={`${where}: ${titles[run.waiting_on]}`}>
       {gate.message !== undefined && gate.pending_id === undefined && (
         <div className={css['said']}>{gate.message}</div>
       )}
       <Answer
-        // Another gate is another form.
+        // Each gate has its own form state.
         key={`${gate.step} ${gate.since_at}`}
         run={run}
         gate={gate}
       />
       {gate.since_at !== undefined && (
         <p className={css['quiet']}>
-          It began to wait at {formatTime(gate.since_at)}, <Ago time={gate.since_at} />.
+          Waiting since {formatTime(gate.since_at)}, <Ago time={gate.since_at} />.
         </p>
       )}
     </Panel>
@@ -36,13 +36,13 @@ export function GatePanel({ run }: { run: RunDetail }) {
 }
 
 const titles: Readonly<Record<NonNullable<RunDetail['waiting_on']>, string>> = {
-  input: 'it asks for your input',
-  approval: 'it asks for your approval',
-  time: 'it waits for a time',
-  value: 'it waits for a condition',
-  event: 'it waits for an event',
-  schedule: 'it waits for its schedule',
-  armed: 'it is armed',
+  input: 'input required',
+  approval: 'approval required',
+  time: 'waiting for a time',
+  value: 'waiting for a condition',
+  event: 'waiting for an event',
+  schedule: 'waiting for its schedule',
+  armed: 'armed',
 };
 
 function Answer({ run, gate }: { run: RunDetail; gate: Gate }) {
@@ -51,11 +51,11 @@ function Answer({ run, gate }: { run: RunDetail; gate: Gate }) {
       return <InputGate run={run} gate={gate} />;
     case 'approval':
       return gate.pending_id === undefined ? (
-        <p>The question is being written ...</p>
+        <p>Preparing the approval ...</p>
       ) : (
         <>
           <p className={css['quiet']}>
-            The run keeps its place while it waits: no other one can begin. Discarding fails the step.
+            No other run can start while this one waits. Discarding fails the step.
           </p>
           <Decision id={gate.pending_id} />
         </>
@@ -63,32 +63,32 @@ function Answer({ run, gate }: { run: RunDetail; gate: Gate }) {
     case 'time':
       return (
         <p>
-          It goes on by itself
+          The run resumes automatically
           {gate.until_at !== undefined && (
             <>
               {' '}
               at {formatTime(gate.until_at)}, <Ago time={gate.until_at} />
             </>
           )}
-          . Nobody can open this gate earlier; the run can be cancelled.
+          . The gate cannot be opened earlier, but you can cancel the run.
         </p>
       );
     case 'value':
       return (
         <p>
-          It goes on by itself when <code>{gate.expr}</code> holds, which is looked at every {gate.poll_secs}{' '}
-          s. Nobody can open this gate by hand.
+          The run resumes automatically when <code>{gate.expr}</code> is true, which is checked every{' '}
+          {gate.poll_secs} s. The gate cannot be opened manually.
         </p>
       );
     case 'event':
       return (
         <>
           <p>
-            It goes on when the event <code>{gate.name}</code> happens
+            The run resumes when the event <code>{gate.name}</code> occurs
             {gate.where !== undefined && (
               <>
                 {' '}
-                and <code>{gate.where}</code> holds
+                and <code>{gate.where}</code> is true
               </>
             )}
             .
@@ -126,25 +126,25 @@ function InputGate({ run: { id }, gate }: { run: RunDetail; gate: Gate }) {
     return (
       <DeclaredForm
         fields={fields}
-        action="Send, and let it go on"
+        action="Send and resume"
         busy={isBusy}
         error={resume.error}
         send={(inputs) => resume.mutate(inputs)}
       />
     );
-  // It takes any object.
+  // Without a schema, the gate takes any object.
   const whole = {
     name: 'inputs',
     type: 'object',
     required: true,
     default: {},
-    description: 'Any object.',
+    description: 'Any JSON object.',
   } as const;
   return (
     <DeclaredForm
       fields={[whole]}
       values={{ inputs: JSON.parse(text) as unknown }}
-      action="Send, and let it go on"
+      action="Send and resume"
       busy={isBusy}
       error={resume.error}
       send={({ inputs }) => {
@@ -164,12 +164,10 @@ function EntryGate({ run: { id }, gate }: { run: RunDetail; gate: Gate }) {
   return (
     <>
       {gate.kind === 'armed' ? (
-        <p>
-          It waits until somebody lets it run. Each time, all steps run once, as one more cycle of this run.
-        </p>
+        <p>The run waits for Run now. Each time, all steps run once as a new cycle of this run.</p>
       ) : (
         <p>
-          It fires by <code>{gate.cron}</code> in {gate.tz}
+          Schedule: <code>{gate.cron}</code> in {gate.tz}
           {gate.until_at !== undefined && (
             <>
               , next at {formatTime(gate.until_at)}, <Ago time={gate.until_at} />
@@ -177,10 +175,10 @@ function EntryGate({ run: { id }, gate }: { run: RunDetail; gate: Gate }) {
           )}
           {gate.fired_at !== undefined && (
             <>
-              ; it fired last <Ago time={gate.fired_at} />
+              ; last fired <Ago time={gate.fired_at} />
             </>
           )}
-          . Each firing runs all steps once, as one more cycle of this run.
+          . Each firing runs all steps once as a new cycle of this run.
         </p>
       )}
       <Row>

@@ -8,17 +8,17 @@ import { useEvents } from '../../agents/use-events.ts';
 import { formatTime } from '../../parts/format.ts';
 import { FaultNote, Loading, Panel } from '../../parts/index.tsx';
 
-/** The stream of a run, over all its segments. */
+/** Events of a run, over all its segments. */
 export function RunEvents({ run }: { run: RunDetail }) {
   const told = useEvents<RunEvent>(
     `/agent/v1/runs/${encodeURIComponent(run.id)}/events`,
     run.state === 'running' || run.state === 'paused',
-    // A segment may come and go between two looks at the run.
+    // A segment may start and end between two polls of the run.
     `${run.state} ${(run.gate as Gate | undefined)?.since_at}`,
   );
   const parts = runLogOf(told.events);
   return (
-    <Panel title="What happens">
+    <Panel title="Events">
       {parts.length === 0 && told.fault === undefined && <Loading what="its events" />}
       <ol className={css['log']} aria-label="Events of the run">
         {parts.map((part) => (
@@ -35,12 +35,12 @@ export function RunEvents({ run }: { run: RunDetail }) {
 
 function Part({ part }: { part: RunPart }) {
   if (part.kind === 'start')
-    return <div className={css['turn']}>It begins or goes on, {formatTime(part.event.ts)}</div>;
+    return <div className={css['turn']}>Started or resumed, {formatTime(part.event.ts)}</div>;
   if (part.kind === 'waiting') {
     const { step, waiting_on: waits, pending_id: pending } = part.event;
     return (
       <p>
-        Step <strong>{step}</strong> waits for {waitsFor[waits]}
+        Step <strong>{step}</strong> is waiting for {waitsFor[waits]}
         {pending !== undefined && (
           <>
             : <Link href={placeOf.pending(pending)}>{pending}</Link>
@@ -56,12 +56,12 @@ function Part({ part }: { part: RunPart }) {
     <div className={`${css['end']} ${look}`}>
       <strong>
         {outcome === 'suspended' && waits !== undefined
-          ? `Suspended: it waits for ${waitsFor[waits]}`
-          : `The run is ${outcome}`}
+          ? `Suspended: waiting for ${waitsFor[waits]}`
+          : `Run ${outcome}`}
       </strong>
       <span className={css['quiet']}>{formatTime(ts)}</span>
       {error !== undefined && <div className={css['prose']}>{error}</div>}
-      {result !== undefined && <Value value={result} label="What the run gave" />}
+      {result !== undefined && <Value value={result} label="Output of the run" />}
     </div>
   );
 }
@@ -76,13 +76,13 @@ function Step({ part }: { part: Extract<RunPart, { kind: 'step' }> }) {
         <StateBadge state={end?.outcome ?? (isCut ? 'interrupted' : 'running')} />
       </summary>
       <div className={css['callBody']}>
-        {log.blocks.length > 0 && <TurnLog log={log} label={`What ${step} did`} />}
+        {log.blocks.length > 0 && <TurnLog log={log} label={`Turns of ${step}`} />}
         {end?.error !== undefined && <p className={css['prose']}>{end.error}</p>}
         {end?.output !== undefined && log.end === undefined && (
           <Value value={end.output} label={`Output of ${step}`} />
         )}
         {log.blocks.length === 0 && end === undefined && !isCut && (
-          <p className={css['quiet']}>At work ...</p>
+          <p className={css['quiet']}>Running ...</p>
         )}
       </div>
     </details>

@@ -23,7 +23,7 @@ export function RunList() {
     queryFn: () => held(api.GET('/agent/v1/workflows/runs', { params: { query: { limit: '100' } } })),
     refetchInterval: 2000,
   });
-  // The journal does not say what a run waits for; the feed does.
+  // Only the sessions feed has what a run waits for.
   const sessions = useQuery({
     queryKey: ['sessions'],
     queryFn: () => held(api.GET('/agent/v1/sessions')),
@@ -38,11 +38,11 @@ export function RunList() {
   return (
     <Page
       title="Runs"
-      lead="Workflows at work, those that wait, and those that are over. One is at work at a time."
+      lead="Running, waiting and finished workflow runs. One run executes at a time."
       tools={<Link href="/console/workflows">Run a workflow</Link>}
     >
       <Panel
-        title="The last 100"
+        title="Last 100 runs"
         tools={
           <>
             <Choice label="State" value={state} choose={setState} options={states} />
@@ -58,7 +58,7 @@ export function RunList() {
         {runs.isPending && <Loading what="the runs" />}
         {runs.isError && <FaultNote error={runs.error} retry={() => void runs.refetch()} />}
         {shown?.length === 0 && (
-          <Empty title={runs.data?.length === 0 ? 'No workflow has run yet.' : 'No run is like that.'}>
+          <Empty title={runs.data?.length === 0 ? 'No workflow has run yet.' : 'No matching runs.'}>
             {runs.data?.length === 0 ? (
               <Link href="/console/workflows">Choose one and run it</Link>
             ) : (
@@ -91,12 +91,12 @@ export function RunList() {
               },
               {
                 key: 'last',
-                head: 'Last',
+                head: 'Last event',
                 cell: ({ id }) => <span className={css['wide']}>{rowOf(id)?.last_event}</span>,
               },
               {
                 key: 'took',
-                head: 'Took',
+                head: 'Duration',
                 number: true,
                 cell: ({ started_at: from, ended_at: to }) => <Took from={from} to={to} />,
               },
@@ -107,7 +107,7 @@ export function RunList() {
                 cell: ({ wrapper_cycle: cycle, retried_from: from }) => (
                   <>
                     {cycle !== undefined && `cycle ${cycle} `}
-                    {from !== undefined && <Link href={placeOf.run(from)}>retry of an earlier one</Link>}
+                    {from !== undefined && <Link href={placeOf.run(from)}>retry of an earlier run</Link>}
                   </>
                 ),
               },

@@ -11,7 +11,7 @@ import { RunEvents } from './run-events.tsx';
 import own from './runs.module.css';
 import { Steps } from './steps.tsx';
 
-/** A run: what it waits for, what its steps did, what happens in it, and steering it. */
+/** A run: its gate, state, steps, events and actions. */
 export function RunPage({ id }: { id: string }) {
   const run = useQuery({
     queryKey: ['run', id],
@@ -47,7 +47,7 @@ export function RunPage({ id }: { id: string }) {
               )}
               <Panel title="Inputs">
                 {Object.keys(data.inputs).length === 0 ? (
-                  <p className={css['quiet']}>It was started without inputs.</p>
+                  <p className={css['quiet']}>The run has no inputs.</p>
                 ) : (
                   <Value value={data.inputs} label="Inputs of the run" />
                 )}
@@ -71,7 +71,7 @@ function RunFacts({ run }: { run: RunDetail }) {
             <StateBadge state={run.state} waitingOn={run.waiting_on} />
           </span>,
         ],
-        ...(last === undefined ? [] : [['Last', last] as const]),
+        ...(last === undefined ? [] : [['Last event', last] as const]),
         [
           'Workflow',
           <Link key="workflow" href={placeOf.workflow(run.workflow)}>
@@ -86,16 +86,16 @@ function RunFacts({ run }: { run: RunDetail }) {
         ],
         ...(run.ended_at === undefined ? [] : [['Ended', formatTime(run.ended_at)] as const]),
         [
-          run.ended_at === undefined ? 'So far' : 'Took',
+          run.ended_at === undefined ? 'Running for' : 'Duration',
           <Took key="took" from={run.started_at} to={run.ended_at} />,
         ],
-        ...(cycle === undefined ? [] : [['Cycles begun', String(cycle)] as const]),
+        ...(cycle === undefined ? [] : [['Cycles started', String(cycle)] as const]),
         ...(route ? [['Model', `${route.model} (${route.engine})`] as const] : []),
         ...(tokens
           ? [
               [
                 'Tokens',
-                `${formatNumber(tokens.completion)} written, ${formatNumber(tokens.prompt)} read`,
+                `${formatNumber(tokens.prompt)} prompt, ${formatNumber(tokens.completion)} completion`,
               ] as const,
             ]
           : []),
@@ -109,14 +109,14 @@ function RunFacts({ run }: { run: RunDetail }) {
                 </Link>,
               ] as const,
             ]),
-        ['Text', <code key="digest">{run.digest}</code>],
+        ['Workflow digest', <code key="digest">{run.digest}</code>],
         ...(run.ended_at === undefined
           ? []
           : [
               [
                 'Receipt',
                 <Link key="receipt" href={placeOf.session(run.id)}>
-                  its session and signed receipt
+                  session and signed receipt
                 </Link>,
               ] as const,
             ]),

@@ -8,10 +8,10 @@ const data = {
   type: 'object',
   required: true,
   default: {},
-  description: 'What the gate and the step see of it.',
+  description: 'Data that the gate and the step receive.',
 } as const;
 
-/** Tells the host that an event of the user's own has happened. */
+/** Form that sends a user event to the host. */
 export function SendEvent({ name }: { name: string }) {
   const send = useMutation({
     mutationFn: (about: Record<string, unknown>) =>
@@ -27,7 +27,7 @@ export function SendEvent({ name }: { name: string }) {
         send={(values) => send.mutate(values['data'] as Record<string, unknown>)}
       />
       <p className={`${css['quiet']} ${css['live']}`} role="status">
-        {send.isSuccess && 'It is noted. The run goes on in a moment, if it waits for just that.'}
+        {send.isSuccess && 'The event was sent. The run resumes if it waits for this event.'}
       </p>
     </>
   );

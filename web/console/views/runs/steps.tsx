@@ -2,17 +2,17 @@ import { agentsCss as css, Ago, StateBadge, Took, Value } from '../../agents/par
 import type { RunDetail } from '../../agents/shapes.ts';
 import { Empty, Panel, Table } from '../../parts/index.tsx';
 
-/** The steps so far, in the order in which they ran. */
+/** The steps so far, in order of execution. */
 export function Steps({ run }: { run: RunDetail }) {
   const steps = run.step_records;
   const inCycles = steps.some(({ cycle }) => cycle !== undefined);
   return (
     <Panel title="Steps">
       {steps.length === 0 ? (
-        <Empty title="No step has begun.">
+        <Empty title="No step has started.">
           {run.suspend_kind === 'entry_gate'
-            ? 'They run when its entry fires.'
-            : 'The first one begins soon.'}
+            ? 'Steps run when the entry gate fires.'
+            : 'The first step starts soon.'}
         </Empty>
       ) : (
         <Table
@@ -33,10 +33,10 @@ export function Steps({ run }: { run: RunDetail }) {
               : []),
             { key: 'state', head: 'State', cell: ({ state }) => <StateBadge state={state} /> },
             { key: 'attempts', head: 'Attempts', number: true, cell: ({ attempts }) => attempts },
-            { key: 'at', head: 'Began', cell: ({ started_at: at }) => <Ago time={at} /> },
+            { key: 'at', head: 'Started', cell: ({ started_at: at }) => <Ago time={at} /> },
             {
               key: 'took',
-              head: 'Took',
+              head: 'Duration',
               number: true,
               cell: ({ started_at: from, ended_at: to }) => <Took from={from} to={to} />,
             },
@@ -66,6 +66,6 @@ const longest = 70;
 function beginningOf(output: unknown): string {
   const text = typeof output === 'string' ? output : JSON.stringify(output);
   const line = text.replaceAll(/\s+/g, ' ').trim();
-  if (line === '') return '(an empty text)';
+  if (line === '') return '(empty)';
   return line.length > longest ? `${line.slice(0, longest - 3)}...` : line;
 }

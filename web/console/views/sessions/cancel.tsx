@@ -16,7 +16,7 @@ export function CancelButton({ session }: { session: Pick<Session, 'id' | 'title
       await queries.invalidateQueries({ queryKey: ['agent', 'sessions'] });
     },
   });
-  if (cancel.isSuccess) return <span role="status">stops at its next step</span>;
+  if (cancel.isSuccess) return <span role="status">stops before its next step</span>;
   return (
     <>
       <Button kind="danger" aria-label={`Cancel ${session.title}`} onClick={() => setOpen(true)}>
@@ -28,7 +28,7 @@ export function CancelButton({ session }: { session: Pick<Session, 'id' | 'title
         close={() => setOpen(false)}
         foot={
           <>
-            <Button onClick={() => setOpen(false)}>Let it go on</Button>
+            <Button onClick={() => setOpen(false)}>Keep running</Button>
             <Button kind="danger" busy={cancel.isPending} onClick={() => cancel.mutate()}>
               Cancel the session
             </Button>
@@ -36,8 +36,7 @@ export function CancelButton({ session }: { session: Pick<Session, 'id' | 'title
         }
       >
         <p>
-          {session.id} stops when the step that it is in has ended, or at once where it waits. What was done
-          stays done.
+          {session.id} stops after its current step, or immediately if it is waiting. Completed work is kept.
         </p>
         {cancel.isError && <FaultNote error={cancel.error} />}
       </Dialog>

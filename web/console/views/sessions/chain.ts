@@ -9,10 +9,10 @@ export interface Link {
   readonly findings: readonly Finding[];
 }
 
-/** Requests at a time: the host has other things to do. */
+/** Maximum number of parallel requests. */
 const atOnce = 6;
 
-/** The newest receipts of a host, newest first; the observe plane knows which there are. */
+/** Ids of the newest receipts of a host, newest first, from the observe plane. */
 async function newestIds(endpointId: string, count: number): Promise<string[]> {
   const { rows } = await held(
     api.POST('/observe/v1/query', {
@@ -28,7 +28,7 @@ async function newestIds(endpointId: string, count: number): Promise<string[]> {
   return rows.map(([id]) => String(id));
 }
 
-/** Fetches the end of the chain and checks each receipt, and that each follows the one before it. */
+/** Fetches the newest receipts and verifies each one and its link to the previous one. */
 export async function checkChain(options: {
   readonly endpointId: string;
   readonly key: ReceiptKey | undefined;
@@ -52,6 +52,6 @@ export async function checkChain(options: {
   );
 }
 
-/** The newest link in which something does not fit; undefined where all do. */
+/** The oldest link with a failed check; undefined when there is none. */
 export const firstBad = (links: readonly Link[]): Link | undefined =>
   links.findLast(({ findings }) => findings.some(({ ok }) => ok === false));

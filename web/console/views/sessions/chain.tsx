@@ -12,7 +12,7 @@ import { toneOf } from './sessions.ts';
 
 const counts = ['20', '100', '500', '1000'];
 
-/** The receipts of this host as a chain, each checked in the page. */
+/** The chain of receipts of this host, verified in the page. */
 export function Chain() {
   const [count, setCount] = useUrlState('count', '100');
   const info = useInfo();
@@ -35,11 +35,11 @@ export function Chain() {
       }
     >
       <p>
-        Each receipt holds the digest of the one before it and is signed with the host's key, so that none can
-        be changed, left out or moved unseen. This page fetches them and checks them itself.
+        Each receipt holds the digest of the previous one and is signed with the host's key, so changes, gaps
+        and reordering can be detected. This page fetches the receipts and verifies them itself.
       </p>
       <div className={css['filters']}>
-        <Field label="How many">
+        <Field label="Show">
           {(control) => (
             <select {...control} value={count} onChange={({ target }) => setCount(target.value)}>
               {[...new Set([...counts, count])].map((one) => (
@@ -51,14 +51,14 @@ export function Chain() {
           )}
         </Field>
       </div>
-      {chain.isPending && <Loading what="and checking the receipts" />}
+      {chain.isPending && <Loading what="the receipts" />}
       {chain.isError && (
         <GatedFault what="the chain of receipts" error={chain.error} retry={() => void chain.refetch()} />
       )}
       {chain.data &&
         (chain.data.length === 0 ? (
-          <Empty title="No work has ended yet.">
-            The first task, run or external session that ends leaves the first receipt.
+          <Empty title="There are no receipts yet.">
+            A receipt is written when a task, run or external session ends.
           </Empty>
         ) : (
           <>
@@ -67,12 +67,12 @@ export function Chain() {
           </>
         ))}
       <details>
-        <summary>Check all of it on the command line</summary>
+        <summary>Verify the whole chain on the command line</summary>
         <pre>
           <code>node dist/host.js receipts verify --data-dir DIR</code>
         </pre>
         <p>
-          It reads the database of the host itself, from the first receipt on, and also finds a cut-off end.
+          The command reads the host's database from the first receipt on and also detects a truncated chain.
         </p>
       </details>
     </Panel>
@@ -103,9 +103,9 @@ function Summary({ links, keyId }: { links: readonly ChainLink[]; keyId: string 
     );
   return (
     <p role="status">
-      <Badge tone="good">in order</Badge> {links.length} receipts, {oldest?.seq} to {links[0]?.receipt.seq},
+      <Badge tone="good">valid</Badge> {links.length} receipts, {oldest?.seq} to {links[0]?.receipt.seq},
       signed by <code>{keyId}</code>
-      {oldest?.seq === 1 ? ', from the first one on.' : '. Older ones were not looked at.'}
+      {oldest?.seq === 1 ? ', from the first receipt on.' : '. Older receipts were not checked.'}
     </p>
   );
 }
@@ -149,7 +149,7 @@ function ChainTable({ links }: { links: readonly ChainLink[] }) {
         },
         {
           key: 'before',
-          head: 'Digest before',
+          head: 'Previous digest',
           cell: (link) => (
             <span className={css['nowrap']}>
               <code title={link.receipt.prev_digest}>{short(link.receipt.prev_digest)}</code>{' '}

@@ -12,7 +12,7 @@ import { type Session, subjectPath } from './sessions.ts';
 import { StateBadge } from './state-badge.tsx';
 import { limits, useFeed } from './use-feed.ts';
 
-/** One session of the feed. Work from elsewhere leaves the feed when it ends: its receipt is what is left. */
+/** A session of the feed. External sessions leave the feed when they end; then only the receipt is shown. */
 export function Detail({ id }: { id: string }) {
   const feed = useFeed(limits.at(-1));
   const session = feed.data?.find((row) => row.id === id);
@@ -39,8 +39,8 @@ export function Detail({ id }: { id: string }) {
             </Panel>
           ) : (
             <p>
-              It is not in the feed: it has ended elsewhere, it is older than what is listed, or there was
-              none.
+              This session is not in the feed: it was external and has ended, it is older than the listed
+              sessions, or it does not exist.
             </p>
           )}
           {session?.kind !== 'host' && <ReceiptPanel id={id} isOver={session?.ended_at !== undefined} />}
@@ -64,7 +64,7 @@ function factsOf(session: Session): Fact[] {
   const optional = (name: string, value: string | undefined): Fact[] =>
     value === undefined ? [] : [[name, value]];
   const counted = (count: { prompt: number; completion: number }, by: string) =>
-    `${formatNumber(count.prompt)} read, ${formatNumber(count.completion)} written (${by})`;
+    `${formatNumber(count.prompt)} prompt, ${formatNumber(count.completion)} completion (${by})`;
   return [
     ['Id', <code key="id">{id}</code>],
     [
@@ -81,7 +81,7 @@ function factsOf(session: Session): Fact[] {
     ['Started', `${formatTime(from)} (${formatAgo(from)})`],
     ...(to === undefined ? [] : [['Ended', `${formatTime(to)}, after ${tookOf(from, to)}`] as const]),
     ...optional('Last event', session.last_event),
-    ...optional('Waits for', session.waiting_on),
+    ...optional('Waiting for', session.waiting_on),
     ...optional('Suspended by', session.suspend_kind),
     ...(session.wrapper_cycle === undefined ? [] : [['Cycle', String(session.wrapper_cycle)] as const]),
     ...optional('Folder', session.cwd),

@@ -23,12 +23,12 @@ export function Feed() {
       <div className={css['filters']}>
         <Choice label="Kind" of={kinds} value={kind} choose={setKind} />
         <Choice label="State" of={states} value={state} choose={setState} />
-        <Field label="Containing">
+        <Field label="Search">
           {(control) => (
             <input {...control} type="search" value={text} onChange={({ target }) => setText(target.value)} />
           )}
         </Field>
-        <Field label="Ended ones">
+        <Field label="Ended sessions">
           {(control) => (
             <select {...control} value={limit} onChange={({ target }) => setLimit(target.value)}>
               {[...new Set([...limits, limit])].map((count) => (
@@ -43,14 +43,14 @@ export function Feed() {
       {feed.isPending && <Loading what="the sessions" />}
       {feed.isError && <FaultNote error={feed.error} retry={() => void feed.refetch()} />}
       {feed.data && rows.length === 0 && (
-        <Empty title="No session is like that.">
-          There are {feed.data.length} in all; choose another kind or state, or clear the text.
+        <Empty title="No matching sessions.">
+          There are {feed.data.length} sessions. Choose another kind or state, or clear the search.
         </Empty>
       )}
       {rows.length > 0 && (
         <>
           <p className={css['muted']}>
-            In the host's order: tasks and runs at work, work from elsewhere, the host, then what has ended.
+            Order: running tasks and runs, external sessions, the host, then ended sessions.
           </p>
           <FeedTable rows={rows} />
         </>
@@ -107,7 +107,7 @@ function FeedTable({ rows }: { rows: readonly Session[] }) {
         },
         {
           key: 'took',
-          head: 'Took',
+          head: 'Duration',
           number: true,
           cell: ({ started_at: from, ended_at: to }) => (to === undefined ? '' : tookOf(from, to)),
         },
@@ -129,7 +129,7 @@ function FeedTable({ rows }: { rows: readonly Session[] }) {
 
 export const tookOf = (from: string, to: string): string => formatMs(Date.parse(to) - Date.parse(from));
 
-/** Measured ones; those that the client claims say so. */
+/** Measured tokens, or those that the client claims, marked as claimed. */
 function tokensOf({ tokens, tokens_claimed: claimed }: Session): string {
   if (tokens) return formatNumber(tokens.prompt + tokens.completion);
   return claimed ? `${formatNumber(claimed.prompt + claimed.completion)} claimed` : '';

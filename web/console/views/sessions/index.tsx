@@ -12,7 +12,7 @@ const tabs = [
   { name: 'served', title: 'Served', path: '/console/sessions/served' },
 ] as const;
 
-/** Everything at work here, and what has ended. */
+/** Running and ended sessions, and their receipts. */
 export default function Sessions() {
   const [location, navigate] = useLocation();
   const chosen = tabs.find(({ path }) => path === location);
@@ -23,9 +23,9 @@ export default function Sessions() {
       </Route>
     );
   return (
-    <Page title="Sessions" lead="Tasks, runs, work from elsewhere, and the signed receipts that they leave.">
+    <Page title="Sessions" lead="Tasks, runs and external sessions, with their signed receipts.">
       <Tabs
-        label="What to see of sessions"
+        label="Sessions"
         tabs={tabs}
         chosen={chosen.name}
         choose={(name) => navigate(tabs.find((tab) => tab.name === name)?.path ?? '')}

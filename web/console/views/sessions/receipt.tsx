@@ -8,7 +8,7 @@ import { checkReceipt } from './check-receipt.ts';
 import { Findings } from './findings.tsx';
 import css from './sessions.module.css';
 
-/** What an ended session left behind, and whether it is genuine: this page looks itself. */
+/** The receipt of an ended session, verified in the page. */
 export function ReceiptPanel({ id, isOver }: { id: string; isOver: boolean }) {
   const info = useInfo();
   const key = info.data?.receipt_key;
@@ -28,8 +28,8 @@ export function ReceiptPanel({ id, isOver }: { id: string; isOver: boolean }) {
     if (asFault(receipt.error).status === 404)
       return (
         <Panel title="Receipt">
-          <Empty title="There is no receipt of this session.">
-            A receipt is written when a task, a run or an external session ends; it is signed by the host.
+          <Empty title="This session has no receipt.">
+            The host writes and signs a receipt when a task, run or external session ends.
           </Empty>
         </Panel>
       );
@@ -50,17 +50,17 @@ export function ReceiptPanel({ id, isOver }: { id: string; isOver: boolean }) {
               ] as const,
           ),
           ['digest', <code key="digest">{digest}</code>],
-          ['digest before', <code key="before">{before}</code>],
+          ['previous digest', <code key="before">{before}</code>],
           ['signature', <code key="signature">{signature.value}</code>],
           ['signed by', <code key="key">{signature.key_id}</code>],
         ]}
       />
-      <p className={css['muted']}>What is absent is not disclosed; it is not zero.</p>
+      <p className={css['muted']}>Absent members are not disclosed; they are not zero.</p>
       <details>
-        <summary>Check it without trusting this page</summary>
+        <summary>Verify it without trusting this page</summary>
         <p>
-          Save what the host answers and let the command line judge it, with the host's key as you know it
-          from elsewhere:
+          Save the response of the host and verify it on the command line, with the host's key from a source
+          that you trust:
         </p>
         <pre>
           <code>

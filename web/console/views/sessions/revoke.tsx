@@ -7,16 +7,16 @@ import css from './sessions.module.css';
 const credentials = {
   'x-svc-operator': {
     name: "the operator's credential",
-    hint: "In operator.token of the host's data directory; it counts from the host's own machine only.",
+    hint: "From operator.token in the host's data directory; accepted only from the host's own machine.",
   },
   'x-svc-session-secret': {
     name: "the session's own capability",
-    hint: 'What the session itself was given.',
+    hint: 'The secret that was issued to the session.',
   },
 } as const;
 type Header = keyof typeof credentials;
 
-/** Takes the credential of a task or a run away. The secret is sent once and kept nowhere. */
+/** Revokes the credential of a task or run. The secret is sent once and not stored. */
 export function RevokePanel({ sessionId }: { sessionId: string | undefined }) {
   const [id, setId] = useState(sessionId ?? '');
   const [header, setHeader] = useState<Header>('x-svc-operator');
@@ -34,8 +34,9 @@ export function RevokePanel({ sessionId }: { sessionId: string | undefined }) {
   return (
     <Panel title="Revoke">
       <p>
-        What runs acts under a store session. Revoking it refuses whatever it tries from now on, also after a
-        restart; what was done stays, and its history can still be read. There is no way back.
+        Tasks and runs act under a store session. After you revoke it, the host refuses everything the session
+        tries, also after a restart. Completed work is kept, and its history stays readable. This cannot be
+        undone.
       </p>
       <form
         className={css['form']}
@@ -46,7 +47,7 @@ export function RevokePanel({ sessionId }: { sessionId: string | undefined }) {
       >
         <Field
           label="Store session"
-          hint="Its id begins with s; the detail of a task and the start of a run tell it."
+          hint="Its id begins with s. Task details and the start event of a run show it."
         >
           {(control) => (
             <input
@@ -69,7 +70,7 @@ export function RevokePanel({ sessionId }: { sessionId: string | undefined }) {
             </select>
           )}
         </Field>
-        <Field label="Secret" hint="It is forgotten as soon as it was sent.">
+        <Field label="Secret" hint="Cleared after it is sent.">
           {(control) => (
             <input
               {...control}

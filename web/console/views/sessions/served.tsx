@@ -9,7 +9,7 @@ import { RevokePanel } from './revoke.tsx';
 import css from './sessions.module.css';
 import { subjectPath, toneOf } from './sessions.ts';
 
-/** What those see who use the host from elsewhere: behind the bearer. */
+/** What remote clients of the host see; needs the bearer token. */
 async function served() {
   const [sessions, offer, harnesses] = await Promise.all([
     held(api.GET('/host/v1/sessions')),
@@ -27,24 +27,27 @@ export function Served() {
     ...gated,
     refetchInterval: ({ state }) => (state.status === 'error' ? false : 2000),
   });
-  if (all.isPending) return <Loading what="what is served" />;
+  if (all.isPending) return <Loading what="the served sessions" />;
   if (all.isError)
-    return <GatedFault what="what it serves" error={all.error} retry={() => void all.refetch()} />;
+    return <GatedFault what="the served sessions" error={all.error} retry={() => void all.refetch()} />;
   const { sessions, turns, offer, harnesses } = all.data;
   return (
     <>
       <Panel title="Open store sessions">
-        <Listed rows={sessions} none="None is open: they are opened with a task or a run and end with it.">
+        <Listed
+          rows={sessions}
+          none="There are none. A store session opens with a task or run and ends with it."
+        >
           {(rows) => (
             <Table
-              caption="Those that are open"
+              caption="All open store sessions"
               rows={rows}
               keyOf={({ id }) => id}
               columns={[
                 { key: 'id', head: 'Id', cell: ({ id }) => <code className={css['nowrap']}>{id}</code> },
                 {
                   key: 'subject',
-                  head: 'Of',
+                  head: 'Subject',
                   cell: ({ kind, subject }) => (
                     <Link href={subjectPath({ kind, id: subject }) ?? ''}>
                       {kind} {subject}
@@ -60,7 +63,7 @@ export function Served() {
                   key: 'revoked',
                   head: 'Credential',
                   cell: ({ revoked }) =>
-                    revoked ? <Badge tone="bad">revoked</Badge> : <Badge tone="good">in force</Badge>,
+                    revoked ? <Badge tone="bad">revoked</Badge> : <Badge tone="good">active</Badge>,
                 },
                 {
                   key: 'revoke',
@@ -79,7 +82,7 @@ export function Served() {
       </Panel>
       {chosen !== undefined && <RevokePanel key={chosen} sessionId={chosen} />}
       <Panel title="Turns of the last ten minutes">
-        <Listed rows={turns} none="Nothing is at work, and nothing ended in the last ten minutes.">
+        <Listed rows={turns} none="No turn is running, and none ended in the last ten minutes.">
           {(rows) => (
             <Table
               caption="Turns"
@@ -123,14 +126,14 @@ export function Served() {
             ['Listens', offer.bind === 'lan' ? 'on the network' : 'on this machine only'],
             ['Models', offer.offering.models.map(({ id, kind }) => `${id} (${kind})`).join(', ') || 'none'],
             ['Verbs', offer.verbs.join(', ')],
-            ['Sessions', offer.sessions_plane ? 'can be seen and controlled' : 'are not offered'],
+            ['Sessions', offer.sessions_plane ? 'visible and controllable' : 'not offered'],
             ['Control socket', offer.control_port === 0 ? 'none' : `port ${offer.control_port}`],
             ['Operator', offer.operator_credential ? 'has a credential' : 'has no credential'],
           ]}
         />
       </Panel>
       <Panel title="Harnesses">
-        <Listed rows={harnesses} none="No program made its work known.">
+        <Listed rows={harnesses} none="No harness is registered.">
           {(rows) => (
             <Table
               caption="All harnesses"
@@ -141,7 +144,7 @@ export function Served() {
                 {
                   key: 'builtin',
                   head: 'Kind',
-                  cell: ({ builtin }) => (builtin ? 'this host' : 'made itself known'),
+                  cell: ({ builtin }) => (builtin ? 'this host' : 'registered'),
                 },
                 { key: 'open', head: 'Open', number: true, cell: (row) => row.open_sessions ?? '' },
                 { key: 'all', head: 'Sessions', number: true, cell: (row) => row.sessions ?? '' },

@@ -2,7 +2,7 @@ import type { components } from '../../api/schema.d.ts';
 
 export type Session = components['schemas']['Session'];
 
-/** The view that shows what a session is about. */
+/** Console path of the task or run of a session; undefined for other kinds. */
 export const subjectPath = ({ id, kind }: Pick<Session, 'id' | 'kind'>): string | undefined => {
   if (kind === 'task') return `/console/tasks/${id}`;
   return kind === 'run' ? `/console/runs/${id}` : undefined;

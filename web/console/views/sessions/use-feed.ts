@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { api, held } from '../../api/client.ts';
 
-/** How many that have ended. */
+/** Choices for the maximum number of ended sessions. */
 export const limits = ['50', '200', '1000', '10000'] as const;
 export const usualLimit = '200';
 
-/** The feed in the host's order: what is at work, work from elsewhere, the host, then what has ended. */
+/** The sessions feed, in the order of the host: running tasks and runs, external sessions, the host, ended sessions. */
 export const useFeed = (limit: string = usualLimit) =>
   useQuery({
     queryKey: ['agent', 'sessions', limit],

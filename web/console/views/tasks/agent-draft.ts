@@ -1,6 +1,6 @@
 import type { AgentSpec } from '../../agents/shapes.ts';
 
-/** The form of an agent, as it is written; lists have an entry a line. */
+/** The agent form as typed; lists have one entry per line. */
 export interface AgentDraft {
   readonly name: string;
   readonly description: string;
@@ -19,7 +19,7 @@ export interface AgentDraft {
   readonly max_turns: string;
   readonly max_tokens: string;
   readonly timeout_secs: string;
-  /** `auto`, `required`, or the name of a tool; nothing where it is not said. */
+  /** `auto`, `required` or the name of a tool; empty when not set. */
   readonly tool_choice: string;
 }
 
@@ -52,8 +52,8 @@ export const linesOf = (written: string): string[] =>
     .filter((line) => line !== '');
 
 /**
- * What is sent: numbers that are none stay texts, for the host to say what is wrong with them.
- * @param before what is stored: its members that the form does not know are kept
+ * The spec to send. Text that is not a number is sent unchanged, so that the host reports it.
+ * @param before the stored spec; its members that the form does not have are kept
  */
 export function specOf(draft: AgentDraft, before: Readonly<Record<string, unknown>> = {}): AgentSpec {
   const number = (written: string) => {

@@ -7,11 +7,10 @@ import { type AgentDraft, limits, linesOf, samplings } from './agent-draft.ts';
 import { useTools } from './use-agents.ts';
 
 const hints = {
-  read: 'Absolute paths; what is below them may be read.',
-  write: 'Absolute paths; what is below them may be read, and written when a person approves it.',
-  network: 'Host names; *.example.com is every name below it, host:port one port.',
-  auto_approve:
-    'Tools whose changes are applied without asking a person. Leave it empty unless you are sure.',
+  read: 'Absolute paths. Everything below them can be read.',
+  write: 'Absolute paths. Everything below them can be read, and written after approval.',
+  network: 'Host names. *.example.com matches all subdomains, host:port a single port.',
+  auto_approve: 'Tools whose changes are applied without approval. Leave it empty unless you are sure.',
 } as const;
 const placeholders: Readonly<Record<string, string>> = {
   max_turns: '16',
@@ -76,17 +75,15 @@ export function AgentForm(props: {
       }}
     >
       <div className={css['columns']}>
-        <Panel title="What it is">
+        <Panel title="General">
           <div className={css['fields']}>
             {line('name', 'Name', 'name', {
               off: !mayRename,
-              ...(mayRename
-                ? { hint: 'A lower-case letter, then lower-case letters, digits, - and _.' }
-                : {}),
+              ...(mayRename ? { hint: 'A lowercase letter, then lowercase letters, digits, - and _.' } : {}),
             })}
-            {line('model', 'Model', 'model', { hint: 'resident, or a model of the gateway.' })}
+            {line('model', 'Model', 'model', { hint: 'resident, or the id of a gateway model.' })}
           </div>
-          {line('description', 'What it is for', 'description')}
+          {line('description', 'Description', 'description')}
           {area('instructions', 'Instructions', 'instructions')}
           <fieldset className={css['checks']}>
             <legend>Budgets</legend>
@@ -105,12 +102,12 @@ export function AgentForm(props: {
             </div>
           </fieldset>
         </Panel>
-        <Panel title="What it may do">
+        <Panel title="Permissions">
           <Tools draft={draft} set={set} fault={fault('grants.tools')} choiceFault={fault('tool_choice')} />
-          {area('read', 'May read', 'grants.read', hints.read)}
-          {area('write', 'May write', 'grants.write', hints.write)}
-          {area('network', 'May reach', 'grants.network', hints.network)}
-          {area('auto_approve', 'Applied without asking', 'grants.auto_approve', hints.auto_approve)}
+          {area('read', 'Read paths', 'grants.read', hints.read)}
+          {area('write', 'Write paths', 'grants.write', hints.write)}
+          {area('network', 'Network hosts', 'grants.network', hints.network)}
+          {area('auto_approve', 'Applied without approval', 'grants.auto_approve', hints.auto_approve)}
         </Panel>
       </div>
       {error !== null && error !== undefined && <FaultNote error={error} />}
@@ -136,7 +133,7 @@ function Tools(props: {
       <Field
         label="Tools"
         fault={fault}
-        hint="A name a line; * stands for any characters: fs_* is all tools of files."
+        hint="One name per line. * matches any characters: fs_* is all file tools."
       >
         {(control) => (
           <textarea
@@ -177,19 +174,19 @@ function Tools(props: {
       ))}
       {lost.map((glob) => (
         <p key={glob}>
-          <Badge tone="warn">no such tool</Badge> <code>{glob}</code> names no tool of this host.
+          <Badge tone="warn">no such tool</Badge> <code>{glob}</code> matches no tool of this host.
         </p>
       ))}
-      <Field label="First turn" hint="Whether the first answer must be a call of a tool." fault={choiceFault}>
+      <Field label="First turn" hint="Whether the first answer must be a tool call." fault={choiceFault}>
         {(control) => (
           <select
             {...control}
             value={draft.tool_choice}
             onChange={({ target }) => set('tool_choice')(target.value)}
           >
-            <option value="">the model chooses</option>
+            <option value="">default (the model chooses)</option>
             <option value="auto">auto: the model chooses</option>
-            <option value="required">required: some tool</option>
+            <option value="required">required: any tool</option>
             {!names.has(draft.tool_choice) && draft.tool_choice !== '' && (
               <option value={draft.tool_choice}>{draft.tool_choice} (not granted)</option>
             )}

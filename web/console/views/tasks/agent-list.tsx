@@ -3,11 +3,11 @@ import { agentsCss as css } from '../../agents/parts.tsx';
 import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useAgents } from './use-agents.ts';
 
-/** The stored agents, and the one that is there without being stored. */
+/** The stored agents and the built-in one. */
 export function AgentList() {
   const agents = useAgents();
   return (
-    <Panel title="Stored agents" tools={<Link href="/console/tasks/new-agent">Make an agent</Link>}>
+    <Panel title="Stored agents" tools={<Link href="/console/tasks/new-agent">New agent</Link>}>
       {agents.isPending && <Loading what="the agents" />}
       {agents.isError && <FaultNote error={agents.error} retry={() => void agents.refetch()} />}
       {agents.data && (
@@ -23,7 +23,7 @@ export function AgentList() {
             },
             {
               key: 'what',
-              head: 'What it is for',
+              head: 'Description',
               cell: ({ description }) => <span className={css['wide']}>{description}</span>,
             },
             { key: 'model', head: 'Model', cell: ({ model }) => model },
@@ -41,7 +41,7 @@ export function AgentList() {
             },
             {
               key: 'unasked',
-              head: 'Applied without asking',
+              head: 'Applied without approval',
               cell: ({ grants }) =>
                 grants.auto_approve.length > 0 && <Badge tone="warn">{grants.auto_approve.join(', ')}</Badge>,
             },
@@ -54,8 +54,8 @@ export function AgentList() {
         />
       )}
       {agents.data?.length === 1 && (
-        <Empty title="No agent of your own is stored.">
-          Make one to grant it tools and folders; <code>default</code> answers without tools.
+        <Empty title="You have no agents yet.">
+          Create one to grant it tools and folders. The agent <code>default</code> answers without tools.
         </Empty>
       )}
     </Panel>

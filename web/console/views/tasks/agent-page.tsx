@@ -24,7 +24,7 @@ export function NewAgent() {
   });
   return (
     <Page
-      title="Make an agent"
+      title="New agent"
       lead="What is not granted is refused; nothing is granted by default."
       tools={back}
     >
@@ -36,7 +36,7 @@ export function NewAgent() {
         send={() => create.mutate()}
         foot={
           <Button type="submit" kind="primary" busy={create.isPending}>
-            Store the agent
+            Create the agent
           </Button>
         }
       />
@@ -48,7 +48,7 @@ export function AgentPage({ name }: { name: string }) {
   const agent = useQuery({
     queryKey: ['agents', name],
     queryFn: () => held(api.GET('/agent/v1/agents/{name}', { params: { path: { name } } })),
-    // What is being written would be lost.
+    // A refetch would discard unsaved edits.
     refetchOnWindowFocus: false,
     staleTime: Number.POSITIVE_INFINITY,
   });
@@ -73,7 +73,7 @@ function Stored({ spec }: { spec: AgentSpec }) {
     onSuccess: () => queries.invalidateQueries({ queryKey: ['agents'] }),
   });
   const remove = useMutation({
-    // An answer without a body.
+    // The response has no body.
     mutationFn: () => held<unknown>(api.DELETE('/agent/v1/agents/{name}', { params })),
     async onSuccess() {
       go('/console/tasks/agents');
@@ -95,20 +95,20 @@ function Stored({ spec }: { spec: AgentSpec }) {
               Save
             </Button>
             <Button disabled={isSame} onClick={() => setDraft(draftOf(spec))}>
-              Discard what was changed
+              Discard changes
             </Button>
-            <Link href={`/console/tasks?agent=${name}`}>Start a task with it</Link>
+            <Link href={`/console/tasks?agent=${name}`}>Start a task</Link>
             <span className={css['quiet']} role="status">
-              {isSame ? 'All is stored.' : 'Not saved yet.'}
+              {isSame ? 'Saved.' : 'Unsaved changes.'}
             </span>
           </>
         }
       />
-      <Panel title="Delete it">
+      <Panel title="Delete">
         <p className={css['quiet']}>
           {name === 'default'
-            ? 'Deleting a stored default brings the built-in one back.'
-            : 'Tasks that it is at work on go on; workflows that name it can no longer be run.'}
+            ? 'Deleting a stored default restores the built-in one.'
+            : 'Its running tasks continue. Workflows that use it can no longer run.'}
         </p>
         <Row>
           <Button kind="danger" onClick={() => setAsked(true)}>
@@ -125,7 +125,7 @@ function Stored({ spec }: { spec: AgentSpec }) {
         confirm={() => remove.mutate(undefined, { onSettled: () => setAsked(false) })}
         close={() => setAsked(false)}
       >
-        <p>It cannot be brought back.</p>
+        <p>This cannot be undone.</p>
       </Confirm>
     </>
   );

@@ -4,14 +4,14 @@ import { Field } from '../../parts/index.tsx';
 import type { DraftFaults, TaskDraft } from './task-request.ts';
 
 const numbers = [
-  { name: 'max_turns', label: 'Turns at most', of: 'limits', usual: 16 },
-  { name: 'max_tokens', label: 'Tokens at most', of: 'limits', usual: 'no limit' },
-  { name: 'timeout_secs', label: 'Seconds at most', of: 'limits', usual: 600 },
+  { name: 'max_turns', label: 'Max turns', of: 'limits', usual: 16 },
+  { name: 'max_tokens', label: 'Max tokens', of: 'limits', usual: 'no limit' },
+  { name: 'timeout_secs', label: 'Timeout (seconds)', of: 'limits', usual: 600 },
   { name: 'temperature', label: 'Temperature', of: 'sampling', usual: undefined },
   { name: 'seed', label: 'Seed', of: 'sampling', usual: undefined },
 ] as const;
 
-/** What a task may spend, and what may be said beside the prompt; left empty, the agent's own counts. */
+/** Budgets, sampling, inputs and response format of a task. Empty fields use the values of the agent. */
 export function Budgets(props: {
   draft: TaskDraft;
   write: (part: Partial<TaskDraft>) => void;
@@ -22,7 +22,7 @@ export function Budgets(props: {
   const { draft, write, faults, refused, limits } = props;
   return (
     <details className={css['fold']}>
-      <summary>Budgets, sampling and the form of the answer</summary>
+      <summary>Budgets, sampling and response format</summary>
       <div className={css['form']}>
         <div className={css['fields']}>
           {numbers.map(({ name, label, of, usual }) => (
@@ -41,7 +41,7 @@ export function Budgets(props: {
         </div>
         <Field
           label="Inputs"
-          hint="An object, as JSON: named texts and values that the model is shown after the prompt."
+          hint="A JSON object with named values that the model sees after the prompt."
           fault={faults.inputs ?? refused('inputs')}
         >
           {(control) => (
@@ -55,7 +55,7 @@ export function Budgets(props: {
             />
           )}
         </Field>
-        <Field label="Form of the answer">
+        <Field label="Response format">
           {(control) => (
             <select
               {...control}
@@ -64,12 +64,12 @@ export function Budgets(props: {
             >
               <option value="text">text</option>
               <option value="json_object">any JSON object</option>
-              <option value="json_schema">JSON that fits a schema</option>
+              <option value="json_schema">JSON that matches a schema</option>
             </select>
           )}
         </Field>
         {draft.answer === 'json_schema' && (
-          <Field label="JSON schema of the answer" fault={faults.schema}>
+          <Field label="JSON schema" fault={faults.schema}>
             {(control) => (
               <textarea
                 {...control}

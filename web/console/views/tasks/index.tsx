@@ -14,7 +14,7 @@ const links = [
   { href: '/console/tasks/tools', title: 'Tools' },
 ];
 
-/** Tasks, the agents that work on them, and the tools that those may be granted. */
+/** Tasks, the agents that work on them, and the tools that agents can be granted. */
 export default function View() {
   return (
     <Switch>
@@ -23,21 +23,24 @@ export default function View() {
         <NewAgent />
       </Route>
       <Route path="/console/tasks/agents">
-        <Page title="Agents" lead="Who works on tasks: instructions, a model, budgets and what they may use.">
-          <SubNav label="Parts of tasks" links={links} />
+        <Page
+          title="Agents"
+          lead="Agents work on tasks. Each has instructions, a model, budgets and permissions."
+        >
+          <SubNav label="Tasks, agents and tools" links={links} />
           <AgentList />
         </Page>
       </Route>
       <Route path="/console/tasks/tools">
-        <Page title="Tools" lead="What agents may be granted, and how each of them is on this host now.">
-          <SubNav label="Parts of tasks" links={links} />
+        <Page title="Tools" lead="Tools that agents can be granted, and their availability on this host.">
+          <SubNav label="Tasks, agents and tools" links={links} />
           <ToolList />
         </Page>
       </Route>
       <Route path="/console/tasks/:id">{({ id }) => <TaskPage key={id} id={id} />}</Route>
       <Route>
-        <Page title="Tasks" lead="A prompt that an agent works on until it has an answer.">
-          <SubNav label="Parts of tasks" links={links} />
+        <Page title="Tasks" lead="A task is a prompt that an agent works on until it has an answer.">
+          <SubNav label="Tasks, agents and tools" links={links} />
           <StartTask />
           <TaskList />
         </Page>

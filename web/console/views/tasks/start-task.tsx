@@ -14,7 +14,7 @@ import { emptyDraft, type DraftFaults, requestOf, type TaskDraft } from './task-
 import { ToolChoice } from './tool-choice.tsx';
 import { useAgents, useTools } from './use-agents.ts';
 
-/** Has an agent work on a prompt, and goes to where that is seen. */
+/** Form that starts a task and opens its page. */
 export function StartTask() {
   const agents = useAgents();
   const tools = useTools();
@@ -25,7 +25,7 @@ export function StartTask() {
   const [, go] = useLocation();
   const agent = agents.data?.find(({ name }) => name === chosen);
   const has = agent ? granted(agent.grants.tools, tools.data ?? []) : [];
-  // Sent once more after the answer got lost, it is the same task.
+  // The idempotency key makes a retry after a lost response the same task.
   const key = useRef<{ body: string; key: string }>({ body: '', key: '' });
   const start = useMutation({
     mutationFn: async (body: string) => {
@@ -35,10 +35,10 @@ export function StartTask() {
         headers: { 'content-type': 'application/json', 'idempotency-key': key.current.key },
         body,
       });
-      // Its first line names it. It goes on without whoever asked for it.
+      // The first event has the task id. The task continues after the response is dropped.
       for await (const event of jsonLines<TurnEvent>(response))
         if (event.type === 'start') return event.task_id;
-      throw new Error('The task did not say that it has begun; look at the list of tasks.');
+      throw new Error('The response did not confirm that the task started. Check the list of tasks.');
     },
     onSuccess: (id) => go(placeOf.task(id)),
   });
@@ -74,7 +74,7 @@ export function StartTask() {
               agent && (
                 <>
                   {agent.description} Model: {agent.model}.{' '}
-                  <Link href={`/console/tasks/agents/${agent.name}`}>Look at it</Link>
+                  <Link href={`/console/tasks/agents/${agent.name}`}>View the agent</Link>
                 </>
               )
             }
@@ -108,7 +108,7 @@ export function StartTask() {
           </Field>
           <Field
             label="Working folder"
-            hint="An absolute path, where relative paths begin. It grants nothing."
+            hint="An absolute path, the base of relative paths. It grants no access."
             fault={refused('cwd')}
           >
             {(control) => (
@@ -136,6 +136,6 @@ export function StartTask() {
   );
 }
 
-/** Pages that came over plain HTTP from another machine have no `randomUUID`. */
+/** A random key. `crypto.randomUUID` is missing in insecure contexts, such as plain HTTP from another machine. */
 const newKey = (): string =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');

@@ -13,7 +13,7 @@ const states = [
   ['failed', 'failed'],
 ] as const;
 
-/** Tasks at work, and those that ended, the newest first. */
+/** Running and ended tasks, newest first. */
 export function TaskList() {
   const [state, setState] = useUrlState('state');
   const sessions = useQuery({
@@ -32,12 +32,12 @@ export function TaskList() {
       {sessions.isError && <FaultNote error={sessions.error} retry={() => void sessions.refetch()} />}
       {shown?.length === 0 && (
         <Empty title={tasks?.length === 0 ? 'No task has run yet.' : `No recent task is ${state}.`}>
-          {tasks?.length === 0 ? 'Start one above; it is listed here for good.' : 'Choose another state.'}
+          {tasks?.length === 0 ? 'Start one above.' : 'Choose another state.'}
         </Empty>
       )}
       {shown && shown.length > 0 && (
         <Table
-          caption="Tasks, the newest first"
+          caption="Tasks, newest first"
           rows={shown}
           keyOf={({ id }) => id}
           columns={[
@@ -50,18 +50,18 @@ export function TaskList() {
             },
             {
               key: 'last',
-              head: 'Last',
+              head: 'Last event',
               cell: ({ last_event: last }) => <span className={css['wide']}>{last}</span>,
             },
             {
               key: 'tokens',
-              head: 'Tokens written',
+              head: 'Completion tokens',
               number: true,
               cell: ({ tokens }) => (tokens ? formatNumber(tokens.completion) : ''),
             },
             {
               key: 'took',
-              head: 'Took',
+              head: 'Duration',
               number: true,
               cell: ({ started_at: from, ended_at: to }) => <Took from={from} to={to} />,
             },

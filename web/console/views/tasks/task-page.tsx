@@ -13,7 +13,7 @@ import { useAgents } from './use-agents.ts';
 
 type TaskDetail = components['schemas']['TaskDetail'];
 
-/** A task as it goes on, and what it left behind. */
+/** A task: live events, state and budgets. */
 export function TaskPage({ id }: { id: string }) {
   const task = useQuery({
     queryKey: ['task', id],
@@ -31,12 +31,12 @@ export function TaskPage({ id }: { id: string }) {
       {task.isError && <FaultNote error={task.error} retry={() => void task.refetch()} />}
       {task.data && (
         <div className={css['columns']}>
-          <Panel title="What happens">
+          <Panel title="Events">
             {told.events.length === 0 && told.fault === undefined && <Loading what="its events" />}
             <TurnLog log={log} label="Events of the task" />
             {log.end === undefined && told.events.length > 0 && (
               <p className={css['quiet']} role="status">
-                {task.data.last_event ?? 'At work'} ...
+                {task.data.last_event ?? 'Running'} ...
               </p>
             )}
             <Broken fault={told.broken} />
@@ -83,11 +83,11 @@ function TaskFacts({ task, spent }: { task: TaskDetail; spent: ReturnType<typeof
         )}
         {task.ended_at === undefined ? (
           <p className={css['quiet']}>
-            A task is one turn without a seam: it cannot be paused or cancelled. Its budgets end it.
+            A task cannot be paused or cancelled. It ends when it has an answer or exceeds a budget.
           </p>
         ) : (
           <p>
-            <Link href={placeOf.session(task.id)}>Its session and signed receipt</Link>
+            <Link href={placeOf.session(task.id)}>Session and signed receipt</Link>
           </p>
         )}
       </Panel>
@@ -97,7 +97,7 @@ function TaskFacts({ task, spent }: { task: TaskDetail; spent: ReturnType<typeof
             ['Turns', `${spent.turns} of ${limits?.max_turns ?? 16}`],
             [
               'Tokens',
-              `${formatNumber(completion)} written${limits?.max_tokens === undefined ? '' : ` of ${formatNumber(limits.max_tokens)}`}, ${formatNumber(prompt)} read`,
+              `${formatNumber(completion)} completion${limits?.max_tokens === undefined ? '' : ` of ${formatNumber(limits.max_tokens)}`}, ${formatNumber(prompt)} prompt`,
             ],
             [
               'Time',
@@ -108,8 +108,8 @@ function TaskFacts({ task, spent }: { task: TaskDetail; spent: ReturnType<typeof
           ]}
         />
         <p className={css['quiet']}>
-          The limits are those of the agent {task.agent} as it is now; a task may have been started with
-          others, which count before them.
+          These are the current limits of the agent {task.agent}. Limits that the task was started with take
+          precedence.
         </p>
       </Panel>
     </div>

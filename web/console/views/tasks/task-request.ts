@@ -3,7 +3,7 @@ import type { components } from '../../api/schema.d.ts';
 
 type TaskRequest = components['schemas']['TaskRequest'];
 
-/** The form, as it is written. */
+/** The task form as typed. */
 export interface TaskDraft {
   readonly prompt: string;
   readonly cwd: string;
@@ -12,7 +12,7 @@ export interface TaskDraft {
   readonly timeout_secs: string;
   readonly temperature: string;
   readonly seed: string;
-  /** JSON, or nothing. */
+  /** JSON, or empty. */
   readonly inputs: string;
   readonly answer: 'text' | 'json_object' | 'json_schema';
   /** JSON. */
@@ -35,8 +35,8 @@ export const emptyDraft: TaskDraft = {
 export type DraftFaults = Partial<Record<keyof TaskDraft, string>>;
 
 /**
- * @param withheld tools of the agent that this task is not to have
- * @param tools that the agent is granted
+ * @param withheld tools of the agent that this task does not get
+ * @param tools tools that the agent is granted
  */
 export function requestOf(
   draft: TaskDraft,
@@ -56,13 +56,13 @@ export function requestOf(
     try {
       const value = JSON.parse(draft[name]) as unknown;
       if (isRecord(value)) return value;
-      faults[name] = 'expected an object, as {"name": "text"}';
+      faults[name] = 'expected an object such as {"name": "text"}';
     } catch (error) {
       faults[name] = `expected JSON: ${(error as Error).message}`;
     }
     return {};
   };
-  if (draft.prompt.trim() === '') faults.prompt = 'is empty: say what the agent is to do';
+  if (draft.prompt.trim() === '') faults.prompt = 'is empty: describe what the agent should do';
   const limits = { ...number('max_turns'), ...number('max_tokens'), ...number('timeout_secs') };
   const sampling = { ...number('temperature'), ...number('seed') };
   const kept = tools.filter((name) => !withheld.has(name));
@@ -76,7 +76,7 @@ export function requestOf(
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
     ...(Object.keys(sampling).length === 0 ? {} : { sampling }),
   };
-  // The document types a schema as an object without members; it is any JSON schema.
+  // The OpenAPI document types the schema as an object without members; any JSON schema is valid.
   return Object.keys(faults).length > 0 ? { faults } : { body: body as TaskRequest };
 }
 

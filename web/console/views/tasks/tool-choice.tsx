@@ -3,7 +3,7 @@ import { agentsCss as css, ToolBadge } from '../../agents/parts.tsx';
 import type { AgentSpec, Tool } from '../../agents/shapes.ts';
 import { grants } from '../../agents/tools.ts';
 
-/** The tools that an agent is granted, of which a task may have less. */
+/** The tools of an agent, each of which can be withheld from the task. */
 export function ToolChoice(props: {
   agent: AgentSpec | undefined;
   tools: readonly Tool[];
@@ -14,9 +14,9 @@ export function ToolChoice(props: {
   if (!agent) return null;
   const { auto_approve: unasked, read, write, network } = agent.grants;
   const places = [
-    ['May read below', read],
-    ['May write below', write],
-    ['May reach', network],
+    ['Can read below', read],
+    ['Can write below', write],
+    ['Can connect to', network],
   ] as const;
   return (
     <>
@@ -24,8 +24,8 @@ export function ToolChoice(props: {
         <legend>Tools of this task</legend>
         {tools.length === 0 && (
           <p className={css['quiet']}>
-            The agent {agent.name} is granted no tools: it answers from what the model knows.{' '}
-            <Link href={`/console/tasks/agents/${agent.name}`}>Grant it some</Link>, or choose another agent.
+            The agent {agent.name} has no tools and answers from the model alone.{' '}
+            <Link href={`/console/tasks/agents/${agent.name}`}>Grant it tools</Link>, or choose another agent.
           </p>
         )}
         {tools.map(({ name, description, availability, reason, destructive }) => (
@@ -45,7 +45,7 @@ export function ToolChoice(props: {
             </label>
             <span className={css['quiet']}>
               {destructive && unasked.some((glob) => grants(glob, name))
-                ? 'Its changes are applied without asking: the agent has auto_approve for it.'
+                ? 'Changes are applied without approval: auto_approve of the agent includes this tool.'
                 : (reason ?? description)}
             </span>
           </div>

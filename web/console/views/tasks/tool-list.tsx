@@ -10,7 +10,7 @@ const states = [
   ['unavailable', 'unavailable'],
 ] as const;
 
-/** The catalog. */
+/** The tool catalog. */
 export function ToolList() {
   const tools = useTools();
   const [state, setState] = useUrlState('state');
@@ -18,8 +18,8 @@ export function ToolList() {
   return (
     <Panel title="Catalog" tools={<Choice label="State" value={state} choose={setState} options={states} />}>
       <p className={css['quiet']}>
-        An <em>available</em> tool runs at once, a <em>gated</em> one only when a person approves the change
-        that it stages, an <em>unavailable</em> one not at all.
+        An <em>available</em> tool runs immediately. A <em>gated</em> tool stages a change that a person must
+        approve. An <em>unavailable</em> tool cannot run.
       </p>
       {tools.isPending && <Loading what="the tools" />}
       {tools.isError && <FaultNote error={tools.error} retry={() => void tools.refetch()} />}
@@ -38,11 +38,11 @@ export function ToolList() {
             },
             {
               key: 'what',
-              head: 'What it does',
+              head: 'Description',
               cell: ({ name, description, input_schema: schema, reason, destructive, pin }) => (
                 <div className={`${css['tool']} ${css['wide']}`}>
                   <span>
-                    {description} {destructive && <Badge>changes something</Badge>}
+                    {description} {destructive && <Badge>makes changes</Badge>}
                   </span>
                   {reason !== undefined && <span className={css['quiet']}>{reason}</span>}
                   <details className={css['fold']}>
@@ -53,7 +53,7 @@ export function ToolList() {
                 </div>
               ),
             },
-            { key: 'source', head: 'From', cell: ({ source }) => source },
+            { key: 'source', head: 'Source', cell: ({ source }) => source },
           ]}
         />
       )}

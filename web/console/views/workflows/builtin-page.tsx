@@ -7,7 +7,7 @@ import { ForkButton } from './fork-button.tsx';
 import { RunPanel } from './run-panel.tsx';
 import { useBuiltins, useWorkflows } from './use-workflows.ts';
 
-/** One that comes with the host, for reading, running and forking. */
+/** A built-in workflow, which can be read, run and forked. */
 export function BuiltinPage({ name }: { name: string }) {
   const builtins = useBuiltins();
   const own = useWorkflows();
@@ -28,7 +28,7 @@ export function BuiltinPage({ name }: { name: string }) {
       {builtins.isError && <FaultNote error={builtins.error} retry={() => void builtins.refetch()} />}
       {builtins.data && !builtin && (
         <Empty title={`No built-in workflow is called ${name}.`}>
-          <Link href="/console/workflows">Look at all workflows</Link>
+          <Link href="/console/workflows">View all workflows</Link>
         </Empty>
       )}
       {builtin && (
@@ -41,10 +41,10 @@ export function BuiltinPage({ name }: { name: string }) {
                 keyOf={({ id }) => id}
                 columns={[
                   { key: 'id', head: 'Step', cell: ({ id }) => id },
-                  { key: 'agent', head: 'Agent', cell: ({ agent }) => agent ?? 'only waits' },
-                  { key: 'needs', head: 'After', cell: ({ needs }) => needs.join(', ') },
+                  { key: 'agent', head: 'Agent', cell: ({ agent }) => agent ?? 'none (gate only)' },
+                  { key: 'needs', head: 'Needs', cell: ({ needs }) => needs.join(', ') },
                   { key: 'gate', head: 'Gate', cell: ({ gate }) => gate },
-                  { key: 'when', head: 'Only when', cell: ({ when }) => when && <code>{when}</code> },
+                  { key: 'when', head: 'Condition', cell: ({ when }) => when && <code>{when}</code> },
                 ]}
               />
             </Panel>
@@ -59,16 +59,16 @@ export function BuiltinPage({ name }: { name: string }) {
           </div>
           <div className={css['stack']}>
             {isHidden ? (
-              <Panel title="Run it">
+              <Panel title="Run">
                 <p>
-                  A workflow of your own has this name, and is run instead:{' '}
-                  <Link href={`/console/workflows/${name}`}>go there</Link>.
+                  Your own workflow with this name runs instead:{' '}
+                  <Link href={`/console/workflows/${name}`}>open it</Link>.
                 </p>
               </Panel>
             ) : (
               <RunPanel name={name} source={builtin.source} enabled={builtin.enabled} />
             )}
-            <Panel title="What it may do">
+            <Panel title="Permissions">
               <ConsentFacts consent={builtin.consent} />
             </Panel>
           </div>

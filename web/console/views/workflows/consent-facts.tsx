@@ -14,19 +14,19 @@ const Names = ({ names, none }: { names: readonly string[]; none: string }) =>
     </span>
   );
 
-/** What all agents of a workflow together may do: running it is agreeing to that. */
+/** Permissions of all agents of a workflow together. Running the workflow consents to them. */
 export function ConsentFacts({ consent }: { consent: Consent }) {
   const { tools, read, write, network, models, workspace, schedule, destructive } = consent;
   return (
     <>
       <Facts
         facts={[
-          ['Begins', schedule ? whenOf(schedule) : 'when it is run'],
+          ['Starts', schedule ? whenOf(schedule) : 'manually'],
           ['Models', <Names key="models" names={models} none="none" />],
           ['Tools', <Names key="tools" names={tools} none="none" />],
-          ['Reads below', <Names key="read" names={read} none="nothing" />],
-          ['Writes below', <Names key="write" names={write} none="nothing" />],
-          ['Reaches', <Names key="network" names={network} none="no host" />],
+          ['Read paths', <Names key="read" names={read} none="nothing" />],
+          ['Write paths', <Names key="write" names={write} none="nothing" />],
+          ['Network', <Names key="network" names={network} none="no host" />],
           ...(workspace === undefined
             ? []
             : [
@@ -41,9 +41,9 @@ export function ConsentFacts({ consent }: { consent: Consent }) {
       />
       {destructive.map(({ tool, approval }) => (
         <p key={tool}>
-          <code>{tool}</code> changes something:{' '}
+          <code>{tool}</code> makes changes:{' '}
           <Badge tone={approval === 'automatic' ? 'bad' : 'warn'}>
-            {approval === 'automatic' ? 'applied without asking' : 'a person approves'}
+            {approval === 'automatic' ? 'applied without approval' : 'needs approval'}
           </Badge>
         </p>
       ))}

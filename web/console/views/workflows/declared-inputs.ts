@@ -3,13 +3,13 @@ import { type Declared, inputsOf } from '../../agents/declared.ts';
 
 interface Read {
   readonly inputs: readonly Declared[];
-  /** The kind of its entry. */
+  /** Kind of the entry gate. */
   readonly entry: string | undefined;
-  /** The text of a request counts, beside its named inputs. */
+  /** A step reads `input`, the text of the request. */
   readonly usesInput: boolean;
 }
 
-/** What a workflow asks for and how it begins. Undefined where its text cannot be read: lint says what is wrong. */
+/** Declared inputs and entry of a workflow; undefined when the TOML cannot be parsed, which lint reports. */
 export function declaredIn(source: string): Read | undefined {
   try {
     const { inputs, entry, steps } = parse(source);

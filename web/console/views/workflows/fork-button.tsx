@@ -6,7 +6,7 @@ import { api, held } from '../../api/client.ts';
 import { asFault } from '../../api/fault.ts';
 import { Button, Dialog, FaultNote, Field } from '../../parts/index.tsx';
 
-/** Copies a built-in workflow, under its own name or another one. */
+/** Forks a built-in workflow, under the same or another name. */
 export function ForkButton({ name }: { name: string }) {
   const [isOpen, setOpen] = useState(false);
   const [as, setAs] = useState(name);
@@ -40,7 +40,7 @@ export function ForkButton({ name }: { name: string }) {
           <>
             <Button onClick={() => setOpen(false)}>Cancel</Button>
             <Button type="submit" form={form} kind="primary" busy={fork.isPending}>
-              Fork it
+              Create fork
             </Button>
           </>
         }
@@ -56,7 +56,7 @@ export function ForkButton({ name }: { name: string }) {
         >
           <Field
             label="Name of the copy"
-            hint="A lower-case letter, then lower-case letters, digits, - and _. A copy of the same name is run in the place of the built-in one."
+            hint="A lowercase letter, then lowercase letters, digits, - and _. A copy with the same name replaces the built-in workflow."
             fault={fault?.violations.find(({ path }) => path === 'as')?.message}
           >
             {(control) => (

@@ -6,7 +6,7 @@ import { NewWorkflow } from './new-workflow.tsx';
 import { WorkflowLists } from './workflow-lists.tsx';
 import { WorkflowPage } from './workflow-page.tsx';
 
-/** `builtins` is no name that a workflow may have. */
+/** Workflow routes. `builtins` cannot be the name of a workflow. */
 export default function View() {
   const [making] = useUrlState('new');
   return (
@@ -19,7 +19,7 @@ export default function View() {
         {making === '' ? (
           <Page
             title="Workflows"
-            lead="Agents, steps in an order, and gates at which a run waits for a person, a time or an event."
+            lead="A workflow runs agents in ordered steps. At gates, a run waits for a person, a time or an event."
           >
             <WorkflowLists />
           </Page>

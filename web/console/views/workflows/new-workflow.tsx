@@ -42,7 +42,7 @@ properties = { remarks = { type = "string", default = "" } }
 from = "final"
 `;
 
-/** A workflow that is not stored yet; its text says its name. */
+/** Editor for a new workflow; the source contains its name. */
 export function NewWorkflow() {
   const [source, setSource] = useState(beginning);
   const lint = useLint(source);
@@ -55,12 +55,12 @@ export function NewWorkflow() {
       go(placeOf.workflow(name));
     },
   });
-  // Until the next look: what the editor shows must not change under the typing.
+  // Shown only until the next lint, so that findings do not change while typing.
   const refused = create.variables === lint.asked ? reportIn(create.error) : undefined;
   return (
     <Page
       title="New workflow"
-      lead="A text in TOML. What is wrong with it stands at its line while you write."
+      lead="A workflow is a TOML document. Errors are marked at their lines while you type."
       tools={<Link href="/console/workflows">All workflows</Link>}
     >
       <div className={css['columns']}>
@@ -72,13 +72,13 @@ export function NewWorkflow() {
           </SourcePanel>
           {create.error !== null && !reportIn(create.error) && <FaultNote error={create.error} />}
         </div>
-        <Panel title="What it may do">
+        <Panel title="Permissions">
           {lint.report?.consent ? (
             <ConsentFacts consent={lint.report.consent} />
           ) : lint.report ? (
-            <p className={css['quiet']}>It is told where the source can be read.</p>
+            <p className={css['quiet']}>Shown when the source can be parsed.</p>
           ) : (
-            <Loading what="what it may do" />
+            <Loading what="the permissions" />
           )}
         </Panel>
       </div>

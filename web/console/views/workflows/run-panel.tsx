@@ -8,23 +8,23 @@ import { api, held } from '../../api/client.ts';
 import { asFault } from '../../api/fault.ts';
 import { Empty, Field, Loading, Panel } from '../../parts/index.tsx';
 
-/** Runs a workflow by its name, with what it asks for. */
+/** Form that runs a workflow with its declared inputs, and its recent runs. */
 export const RunPanel = (props: {
   name: string;
   source: string;
   enabled: boolean;
-  /** What is written differs from what is stored, and what is stored is run. */
+  /** The editor has unsaved changes; the stored version runs. */
   isChanged?: boolean;
 }) => (
   <>
-    <Panel title="Run it">
+    <Panel title="Run">
       {props.enabled ? (
         <Suspense fallback={<Loading what="its inputs" />}>
           <RunForm {...props} />
         </Suspense>
       ) : (
-        <Empty title="Its name is not enabled.">
-          Who runs the host decides that: start it with <code>--enable-workflow {props.name}</code>.
+        <Empty title="This workflow is not enabled.">
+          To enable it, start the host with <code>--enable-workflow {props.name}</code>.
         </Empty>
       )}
     </Panel>
@@ -32,7 +32,7 @@ export const RunPanel = (props: {
   </>
 );
 
-/** The reader of TOML is fetched when it is needed. */
+/** The TOML parser is loaded on first use. */
 const RunForm = lazy(async () => {
   const { declaredIn } = await import('./declared-inputs.ts');
   return {
@@ -45,20 +45,23 @@ const RunForm = lazy(async () => {
         onSuccess: (id) => go(placeOf.run(id)),
       });
       const declared = declaredIn(source);
-      if (!declared) return <p className={css['quiet']}>Its text cannot be read; mend and save it first.</p>;
+      if (!declared)
+        return <p className={css['quiet']}>The source cannot be parsed. Fix and save it first.</p>;
       const { inputs, entry, usesInput } = declared;
       const holder = inFlight(start.error);
       return (
         <>
           {isChanged === true && (
-            <p className={css['quiet']}>What is stored is run; what you changed is not saved yet.</p>
+            <p className={css['quiet']}>The stored version runs. Your changes are not saved.</p>
           )}
           {entry === 'armed' && (
-            <p className={css['quiet']}>It is armed: it then waits, and run-now in its run begins a cycle.</p>
+            <p className={css['quiet']}>
+              This workflow is armed: its run waits until you press Run now, which starts a cycle.
+            </p>
           )}
           {entry === 'schedule' && (
             <p className={css['quiet']}>
-              It then waits for its schedule, and each firing runs all steps once. Cancel the run to end that.
+              The run waits for its schedule. Each firing runs all steps once. Cancel the run to stop it.
             </p>
           )}
           {usesInput && (
@@ -66,7 +69,7 @@ const RunForm = lazy(async () => {
               label="Input"
               hint={
                 <>
-                  A text; <code>{'{{input}}'}</code> stands for it.
+                  Text that replaces <code>{'{{input}}'}</code>.
                 </>
               }
             >
@@ -81,17 +84,17 @@ const RunForm = lazy(async () => {
               )}
             </Field>
           )}
-          {inputs.length === 0 && !usesInput && <p className={css['quiet']}>It asks for no inputs.</p>}
+          {inputs.length === 0 && !usesInput && <p className={css['quiet']}>This workflow has no inputs.</p>}
           <DeclaredForm
             fields={inputs}
-            action={entry === undefined ? 'Run' : 'Start, and wait'}
+            action={entry === undefined ? 'Run' : 'Start'}
             busy={start.isPending}
             error={start.error}
             send={(values) => start.mutate(values)}
           />
           {holder !== undefined && (
             <p>
-              <Link href={placeOf.run(holder)}>Go to the run that is in flight</Link>
+              <Link href={placeOf.run(holder)}>Open the run in progress</Link>
             </p>
           )}
         </>
@@ -100,7 +103,7 @@ const RunForm = lazy(async () => {
   };
 });
 
-/** Of a refusal, because one runs at a time: that one. */
+/** Id of the run in progress, from a `run_in_flight` refusal. */
 const inFlight = (error: unknown): string | undefined => {
   if (!error) return undefined;
   const { code, message } = asFault(error);
@@ -117,7 +120,7 @@ function RecentRuns({ name }: { name: string }) {
   const own = runs.data?.filter(({ workflow }) => workflow === name) ?? [];
   if (own.length === 0) return null;
   return (
-    <Panel title="Its last runs" tools={<Link href={`/console/runs?workflow=${name}`}>All of them</Link>}>
+    <Panel title="Recent runs" tools={<Link href={`/console/runs?workflow=${name}`}>All runs</Link>}>
       <ul className={css['list']}>
         {own.slice(0, shown).map(({ id, state, started_at: at }) => (
           <li key={id}>

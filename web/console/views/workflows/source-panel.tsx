@@ -6,12 +6,12 @@ import { FaultNote, Panel, Row } from '../../parts/index.tsx';
 import { diagnosticsOf, verdictOf } from './findings.ts';
 import type { useLint } from './use-lint.ts';
 
-/** The text of a workflow, with what is wrong with it at its line. */
+/** Editor for the source of a workflow, with lint findings. */
 export function SourcePanel(props: {
   source: string;
   write: (source: string) => void;
   lint: ReturnType<typeof useLint>;
-  /** What refused to store it found. */
+  /** Lint report of a refused save. */
   refused: LintReport | undefined;
   children: ReactNode;
 }) {
@@ -22,7 +22,7 @@ export function SourcePanel(props: {
       title="Source"
       tools={
         <span className={css['quiet']} role="status">
-          {report && (refused !== undefined || lint.isCurrent) ? verdictOf(report) : 'Looking ...'}
+          {report && (refused !== undefined || lint.isCurrent) ? verdictOf(report) : 'Checking ...'}
         </span>
       }
     >

@@ -7,16 +7,16 @@ const asText = {
   headers: { 'content-type': 'text/plain' },
 } as const;
 
-/** @param name of the one in whose place it comes; without it, it is a new one */
+/** Stores a workflow. @param name of the workflow to replace; absent: creates a new one */
 export const store = async (source: string, name?: string): Promise<Ensemble> =>
-  // It could be text, too, for who asks for that.
+  // The route can also answer text, which is not requested here.
   (name === undefined
     ? await held(api.POST('/agent/v1/workflows', { body: source, ...asText }))
     : await held(
         api.PUT('/agent/v1/workflows/{name}', { params: { path: { name } }, body: source, ...asText }),
       )) as Ensemble;
 
-/** Of a source that was refused. */
+/** Lint report in the error of a refused save. */
 export function reportIn(error: unknown): LintReport | undefined {
   if (!(error instanceof Fault)) return undefined;
   const body = error.body as Partial<LintReport> | undefined;

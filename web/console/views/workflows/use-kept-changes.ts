@@ -1,6 +1,6 @@
 import { useEffect } from 'react';
 
-/** Asks before the page is closed while something is not saved. */
+/** Asks for confirmation before the page is closed with unsaved changes. */
 export function useKeptChanges(isChanged: boolean): void {
   useEffect(() => {
     if (!isChanged) return undefined;

@@ -5,7 +5,7 @@ import { api, held } from '../../api/client.ts';
 
 const afterTypingMs = 350;
 
-/** What the host finds in a source, a moment after it was last changed. */
+/** Lint findings of the host for a source, debounced. */
 export function useLint(source: string) {
   const [asked, setAsked] = useState(source);
   useEffect(() => {
@@ -17,7 +17,7 @@ export function useLint(source: string) {
     queryFn: ({ signal }): Promise<LintReport> =>
       held(
         api.POST('/agent/v1/workflows/{name}/lint', {
-          // With a source, the name does not count; an empty one would mean what is stored.
+          // With a body, the name is ignored. An empty body would lint the stored workflow.
           params: { path: { name: 'draft' } },
           body: asked === '' ? '\n' : asked,
           bodySerializer: (text) => text,
@@ -29,7 +29,7 @@ export function useLint(source: string) {
     gcTime: 0,
   });
   return {
-    /** What the report is of, or soon will be. */
+    /** The source that the report is for, or is being made for. */
     asked,
     report: lint.data,
     error: lint.error,

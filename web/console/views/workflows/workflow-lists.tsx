@@ -6,20 +6,18 @@ import { ForkButton } from './fork-button.tsx';
 import { useBuiltins, useWorkflows } from './use-workflows.ts';
 
 const Enabled = ({ enabled }: { enabled: boolean }) =>
-  enabled ? <Badge tone="good">may be run</Badge> : <Badge>not enabled</Badge>;
+  enabled ? <Badge tone="good">enabled</Badge> : <Badge>not enabled</Badge>;
 
 export function WorkflowLists() {
   const own = useWorkflows();
   const builtins = useBuiltins();
   return (
     <>
-      <Panel title="Your workflows" tools={<Link href="/console/workflows?new=yes">Write a new one</Link>}>
+      <Panel title="Your workflows" tools={<Link href="/console/workflows?new=yes">New workflow</Link>}>
         {own.isPending && <Loading what="the workflows" />}
         {own.isError && <FaultNote error={own.error} retry={() => void own.refetch()} />}
         {own.data?.length === 0 && (
-          <Empty title="None is stored yet.">
-            Write one, or fork one of those below and change the copy.
-          </Empty>
+          <Empty title="You have no workflows yet.">Write one, or fork a built-in workflow below.</Empty>
         )}
         {own.data && own.data.length > 0 && (
           <Table
@@ -38,21 +36,19 @@ export function WorkflowLists() {
               },
               {
                 key: 'what',
-                head: 'What it does',
+                head: 'Description',
                 cell: ({ description }) => <span className={css['wide']}>{description}</span>,
               },
               { key: 'may', head: 'Enabled', cell: (one) => <Enabled enabled={one.enabled} /> },
               { key: 'version', head: 'Version', cell: ({ version }) => version },
-              { key: 'origin', head: 'From', cell: ({ origin }) => origin },
+              { key: 'origin', head: 'Origin', cell: ({ origin }) => origin },
               { key: 'at', head: 'Changed', cell: ({ updated_at: at }) => <Ago time={at} /> },
             ]}
           />
         )}
       </Panel>
       <Panel title="Built in">
-        <p className={css['quiet']}>
-          They come with the host and are only for reading; a fork is a copy of your own.
-        </p>
+        <p className={css['quiet']}>Built-in workflows are read-only. Fork one to edit your own copy.</p>
         {builtins.isPending && <Loading what="the built-in workflows" />}
         {builtins.isError && <FaultNote error={builtins.error} retry={() => void builtins.refetch()} />}
         {builtins.data && (
@@ -72,20 +68,20 @@ export function WorkflowLists() {
               },
               {
                 key: 'what',
-                head: 'What it does',
+                head: 'Description',
                 cell: ({ description }) => <span className={css['wide']}>{description}</span>,
               },
               { key: 'may', head: 'Enabled', cell: (one) => <Enabled enabled={one.enabled} /> },
               {
                 key: 'when',
-                head: 'Begins',
+                head: 'Starts',
                 cell: ({ schedule }) =>
                   schedule ? (
                     <span title={schedule.next === undefined ? '' : `next: ${formatTime(schedule.next)}`}>
                       <code>{schedule.cron}</code> {schedule.tz}
                     </span>
                   ) : (
-                    <span className={css['whole']}>when it is run</span>
+                    <span className={css['whole']}>manually</span>
                   ),
               },
               { key: 'version', head: 'Version', cell: ({ version }) => version },

@@ -18,12 +18,12 @@ import { useBuiltins } from './use-workflows.ts';
 const fetched = (name: string) =>
   held(api.GET('/agent/v1/workflows/{name}', { params: { path: { name } } })) as Promise<Ensemble>;
 
-/** A stored workflow: its text, what it may do, and running it. */
+/** A stored workflow: source, permissions and runs. */
 export function WorkflowPage({ name }: { name: string }) {
   const workflow = useQuery({
     queryKey: ['workflows', name],
     queryFn: () => fetched(name),
-    // What is being written must not be taken away.
+    // A refetch would discard unsaved edits.
     refetchOnWindowFocus: false,
     staleTime: Number.POSITIVE_INFINITY,
   });
@@ -43,7 +43,7 @@ export function WorkflowPage({ name }: { name: string }) {
   );
 }
 
-/** Runs name their workflow alone: it may be one that comes with the host. */
+/** Links from runs have only the name, which may belong to a built-in workflow. */
 function Missing({ name, error, retry }: { name: string; error: unknown; retry: () => void }) {
   const builtins = useBuiltins();
   if (asFault(error).status === 404 && builtins.data?.some((one) => one.name === name) === true)
@@ -73,7 +73,7 @@ function Stored({ workflow }: { workflow: Ensemble }) {
     },
   });
   const remove = useMutation({
-    // An answer without a body.
+    // The response has no body.
     mutationFn: () => held<unknown>(api.DELETE('/agent/v1/workflows/{name}', { params: { path: { name } } })),
     async onSuccess() {
       go('/console/workflows');
@@ -82,7 +82,7 @@ function Stored({ workflow }: { workflow: Ensemble }) {
     },
     onSettled: () => setAsked(undefined),
   });
-  // Until the next look: what the editor shows must not change under the typing.
+  // Shown only until the next lint, so that findings do not change while typing.
   const refused = save.variables?.text === lint.asked ? reportIn(save.error) : undefined;
   const named = lint.report?.name;
   return (
@@ -98,28 +98,28 @@ function Stored({ workflow }: { workflow: Ensemble }) {
             Save
           </Button>
           <Button disabled={isSame} onClick={() => setSource(workflow.source)}>
-            Discard what was changed
+            Discard changes
           </Button>
           <span className={css['quiet']} role="status">
-            {isSame ? 'All is stored.' : 'Not saved yet.'}
+            {isSame ? 'Saved.' : 'Unsaved changes.'}
           </span>
           {named !== undefined && named !== name && (
-            <Badge tone="warn">its text names it {named}: to store a copy, use Write a new one</Badge>
+            <Badge tone="warn">the source names it {named}: to store a copy, use New workflow</Badge>
           )}
         </SourcePanel>
         {save.error !== null && !reportIn(save.error) && <FaultNote error={save.error} />}
       </div>
       <div className={css['stack']}>
         <RunPanel name={name} source={workflow.source} enabled={workflow.enabled} isChanged={!isSame} />
-        <Panel title="What it may do">
+        <Panel title="Permissions">
           {lint.report?.consent ? (
             <ConsentFacts consent={lint.report.consent} />
           ) : (
-            <p className={css['quiet']}>It is told where the source can be read.</p>
+            <p className={css['quiet']}>Shown when the source can be parsed.</p>
           )}
         </Panel>
         <Panel
-          title="About it"
+          title="Details"
           tools={
             <Button kind="danger" onClick={() => setAsked('delete')}>
               Delete ...
@@ -146,19 +146,19 @@ function Stored({ workflow }: { workflow: Ensemble }) {
         confirm={() => remove.mutate()}
         close={() => setAsked(undefined)}
       >
-        <p>Its text is gone for good. Runs that it has go on with the text they started with.</p>
+        <p>The source is deleted permanently. Running runs continue with the version they started with.</p>
       </Confirm>
       <Confirm
-        title="It was changed elsewhere meanwhile"
+        title="The workflow was changed elsewhere"
         open={asked === 'overwrite'}
-        action="Overwrite it"
+        action="Overwrite"
         busy={save.isPending}
         confirm={() => save.mutate({ text: source, over: true })}
         close={() => setAsked(undefined)}
       >
         <p>
-          Since you opened it, somebody has stored another text of {name}. Saving yours replaces theirs. To
-          see theirs first, open{' '}
+          Another version of {name} was stored after you opened it. Saving replaces that version. To see it
+          first, open{' '}
           <Link href={placeOf.workflow(name)} target="_blank">
             this page in another tab
           </Link>

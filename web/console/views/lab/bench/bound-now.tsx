@@ -5,16 +5,16 @@ import { boundKernels, type Parts, UnbindAll, useBind } from '../bindings.tsx';
 import { slotOf } from '../graph/model.ts';
 import css from './bench.module.css';
 
-/** What a bench compares with the built-ins, and how it is changed. */
+/** The kernels that a bench compares with the built-ins, and a form to bind one. */
 export function BoundNow({ parts }: { parts: Parts }) {
   const bound = boundKernels(parts);
   const rows = bound.map((kernel) => ({ kernel, places: placesOf(parts, kernel) }));
   return (
-    <Panel title="Bound now" tools={<UnbindAll kernels={bound} />}>
+    <Panel title="Current bindings" tools={<UnbindAll kernels={bound} />}>
       {rows.length === 0 ? (
-        <Empty title="No kernel of the lab is bound.">
-          A bench now compares the built-ins with themselves: it tells how small a difference this machine can
-          tell.
+        <Empty title="No lab kernel is bound.">
+          A bench now compares the built-in kernels with themselves. It shows the smallest difference that
+          this machine can detect.
         </Empty>
       ) : (
         <Table
@@ -27,7 +27,7 @@ export function BoundNow({ parts }: { parts: Parts }) {
               head: 'Kernel',
               cell: ({ kernel }) => <strong>{kernel}</strong>,
             },
-            { key: 'places', head: 'Runs', cell: ({ places }) => places },
+            { key: 'places', head: 'Components', cell: ({ places }) => places },
           ]}
         />
       )}
@@ -54,8 +54,8 @@ function BindForm({ parts }: { parts: Parts }) {
   if (kernels.length === 0) {
     return (
       <p>
-        No accepted kernel is registered. <Link href="/console/lab/kernels">Write one</Link>, and bind it here
-        or there.
+        No accepted kernel is registered. <Link href="/console/lab/kernels">Write one</Link>, then bind it
+        here or on the Kernels tab.
       </p>
     );
   }
@@ -71,7 +71,7 @@ function BindForm({ parts }: { parts: Parts }) {
             </select>
           )}
         </Field>
-        <Field label="Place">
+        <Field label="Component">
           {(control) => (
             <select {...control} value={slot} onChange={({ target }) => setPlace(target.value)}>
               {slots.map((one) => (

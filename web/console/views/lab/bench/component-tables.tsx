@@ -6,17 +6,17 @@ import { formatShare, kernelName, slotOf } from '../graph/model.ts';
 import type { Component } from './roofline.ts';
 import { figure } from './words.ts';
 
-/** The components that are alike in all layers. */
+/** The components of one slot and kernel in all layers. */
 interface Alike {
   readonly slot: string;
   readonly all: readonly Component[];
-  /** It speaks for the others: their figures differ, not what is wrong with them. */
+  /** The slowest one, whose rates and hint are shown for the group. */
   readonly slowest: Component;
   readonly ms: number;
   readonly builtinMs: number | undefined;
 }
 
-/** What a decoded token spends its time on: by place in a layer, and each layer by itself. */
+/** GPU time of a decoded token by component: layers combined, and each layer separately. */
 export function ComponentTables({ result: { components } }: { result: BenchResult }) {
   const stepMs = components.reduce((sum, { gpu_ms: ms }) => sum + ms, 0);
   const alike = [
@@ -55,29 +55,29 @@ export function ComponentTables({ result: { components } }: { result: BenchResul
     { key: 'gflops', head: 'GFLOP/s', number: true, cell: ({ slowest }) => figure(slowest.gflops) },
     {
       key: 'peak',
-      head: 'Of the nearer roof',
+      head: 'Share of roofline',
       number: true,
       cell: ({ slowest }) => formatShare(slowest.peak_fraction),
     },
   ];
   const hint: Column<Alike> = {
     key: 'hint',
-    head: 'What holds it back',
+    head: 'Bottleneck',
     cell: ({ slowest }) => <span className={css['hint']}>{slowest.hint}</span>,
   };
   const each = components.map((one) => ({ ...alikeOf([one]), slot: one.id })).sort((a, b) => b.ms - a.ms);
   return (
     <>
       <Table
-        caption="What a decoded token spends its time on, layers together, the longest first"
+        caption="GPU time of a decoded token by component, layers combined, slowest first"
         rows={alike}
         keyOf={({ slot, slowest }) => `${slot} ${slowest.kernel}`}
         columns={[...columns, hint]}
       />
       <details>
-        <summary>Each layer by itself</summary>
+        <summary>Each layer separately</summary>
         <Table
-          caption="Every component by itself, the longest first"
+          caption="Every component, slowest first"
           rows={each}
           keyOf={({ slot, slowest }) => `${slot} ${slowest.kernel}`}
           columns={columns}

@@ -20,20 +20,20 @@ interface Past {
   readonly run?: BenchRun;
 }
 
-/** Verdicts of this page; with the bearer, all that the host keeps. */
+/** Bench verdicts of this page and, with the bearer token, all that the host stores. */
 export function History({ shown, show }: { shown: number | undefined; show: (id: number) => void }) {
   const { runs } = useBenchRuns();
   const [isAsked, setAsked] = useState(bearer.token !== undefined);
   const done = runs.filter(({ isMeasure, result }) => result !== undefined && !isMeasure);
   const kept = useQuery({
-    // A bench that has just ended is in it.
+    // The count is in the key, so that a finished bench reloads the list.
     queryKey: ['observe', 'benches', done.length],
     queryFn: keptBenches,
     enabled: isAsked,
     ...gated,
   });
   const own = done.flatMap((run) => pastOf(run));
-  // The host writes its rows in batches: the newest may not be among them yet.
+  // The host writes rows in batches, so the newest benches may be missing.
   const unwritten = own.filter((mine) => !kept.data?.some((row) => isSame(mine, row)));
   const rows = [
     ...unwritten.toReversed(),
@@ -43,22 +43,18 @@ export function History({ shown, show }: { shown: number | undefined; show: (id:
   ];
   return (
     <Panel
-      title="Verdicts so far"
-      tools={!isAsked && <Button onClick={() => setAsked(true)}>Show all that the host keeps</Button>}
+      title="Bench history"
+      tools={!isAsked && <Button onClick={() => setAsked(true)}>Show all stored benches</Button>}
     >
       {kept.isFetching && !kept.data && <Loading what="earlier benches" />}
       {kept.isError && (
-        <GatedFault
-          error={kept.error}
-          retry={() => void kept.refetch()}
-          what="What the host keeps of benches"
-        />
+        <GatedFault error={kept.error} retry={() => void kept.refetch()} what="stored benches" />
       )}
       {rows.length === 0 ? (
-        <Empty title="No bench yet.">Each that is run from this page will be listed here.</Empty>
+        <Empty title="No bench yet.">Benches that you run on this page are listed here.</Empty>
       ) : (
         <Table
-          caption="Benches, the latest first"
+          caption="Benches, latest first"
           rows={rows}
           keyOf={({ id }) => id}
           isSelected={({ run }) => run !== undefined && run.id === shown}
@@ -83,7 +79,7 @@ export function History({ shown, show }: { shown: number | undefined; show: (id:
               cell: ({ run }) =>
                 run && (
                   <Button disabled={run.id === shown} onClick={() => show(run.id)}>
-                    {run.id === shown ? 'Shown above' : 'Show it'}
+                    {run.id === shown ? 'Shown above' : 'Show'}
                   </Button>
                 ),
             },
@@ -116,7 +112,7 @@ function pastOf(run: BenchRun): Past[] {
   ];
 }
 
-/** The host's row of a bench of this page: no two have the same interval and end at the same time. */
+/** Whether a stored row is a bench of this page: same interval, and ended within a minute. */
 const isSame = (mine: Past, row: Past): boolean =>
   mine.low === row.low &&
   mine.high === row.high &&
@@ -130,14 +126,14 @@ async function keptBenches(): Promise<Past[]> {
       body: {
         surface: 'bench',
         select: [...columns],
-        // A single round only measures.
+        // A bench of one round only measures components.
         where: [{ column: 'rounds', op: 'gt', value: 1 }],
         order_by: [{ column: 'at', direction: 'desc' }],
         limit: 100,
       },
     }),
   );
-  // Rows come in the order of the columns that were asked for.
+  // Values are in the order of the selected columns.
   return (rows as unknown[][]).map(([id, at, kernels, verdict, rounds, low, high]) => ({
     id: String(id),
     at: String(at),

@@ -13,7 +13,7 @@ import { RooflineChart } from './roofline-chart.tsx';
 import { RoundsChart } from './rounds-chart.tsx';
 import { RunForm } from './run-form.tsx';
 
-/** Bound kernels against the built-ins: live, as a verdict, and against what the adapter can do. */
+/** Compares bound kernels with the built-ins and with the roofline of the adapter. */
 export default function Bench() {
   const parts = useQuery({ queryKey: ['lab', 'parts'], queryFn: () => held(api.GET('/lab/v1/parts')) });
   const { runs, running, measure } = useBenchRuns();
@@ -21,7 +21,7 @@ export default function Bench() {
   const benches = runs.filter(({ isMeasure }) => !isMeasure);
   const run = benches.find(({ id }) => id === shown) ?? benches.at(-1);
   const roofs = run?.result ?? latestResult(runs);
-  if (parts.isPending) return <Loading what="what is bound" />;
+  if (parts.isPending) return <Loading what="the bindings" />;
   if (parts.isError) {
     return (
       <div className={css['body']}>
@@ -39,9 +39,9 @@ export default function Bench() {
       {run && (
         <Panel title={title}>
           {run.error !== undefined && <FaultNote error={run.error} />}
-          {run.wasStopped && <p>It was stopped; there is no verdict.</p>}
+          {run.wasStopped && <p>The bench was stopped. There is no verdict.</p>}
           {run.rounds.length === 0 && run.endedAt === undefined && (
-            <p>Rounds are drawn here as they end; a few seconds of preparation come first.</p>
+            <p>Rounds are plotted here as they finish, after a few seconds of preparation.</p>
           )}
           {run.rounds.length > 0 && <RoundsChart run={run} />}
           {run.result && <Outcome result={run.result} />}
@@ -56,9 +56,9 @@ export default function Bench() {
         }
       >
         {roofs === undefined ? (
-          <Empty title="Nothing was measured on this page yet.">
-            A bench measures what the adapter can do at most, and what each component does of it. Without a
-            verdict it takes a few seconds.
+          <Empty title="No measurements yet.">
+            A bench measures the peak rates of the adapter and the rates of each component. Without a verdict
+            it takes a few seconds.
           </Empty>
         ) : (
           <RooflineChart result={roofs} />

@@ -7,7 +7,7 @@ interface Compared {
   readonly ci95: { readonly low: number; readonly high: number };
 }
 
-/** The ratios with their intervals, and the control beside each. */
+/** Time ratios with their confidence intervals, each next to its control. */
 export function IntervalsChart({ result }: { result: BenchResult }) {
   const { names, series } = useMemo(() => {
     const cells = [
@@ -19,7 +19,7 @@ export function IntervalsChart({ result }: { result: BenchResult }) {
       band: { low: all.map(({ ci95 }) => ci95.low), high: all.map(({ ci95 }) => ci95.high) },
       draw: 'points' as const,
     });
-    // Beside each other: in one place their intervals would hide one another.
+    // Side by side: at the same x position their intervals would overlap.
     const pairs = cells.flatMap((one): (Compared | undefined)[] => [one, one.control]);
     const only = (which: 0 | 1) => {
       const { values, band, draw } = whiskers(
@@ -31,20 +31,20 @@ export function IntervalsChart({ result }: { result: BenchResult }) {
     return {
       names: cells.flatMap(({ name }) => [name, 'control']),
       series: [
-        { name: 'Bound kernels against built-ins', ...only(0), colour: 1 },
-        { name: 'Built-ins against themselves (control)', ...only(1), colour: 2 },
+        { name: 'Bound kernels vs. built-ins', ...only(0), colour: 1 },
+        { name: 'Built-ins vs. built-ins (control)', ...only(1), colour: 2 },
         { name: 'No difference', values: pairs.map(() => 1), colour: 5 },
       ],
     };
   }, [result]);
   return (
     <Chart
-      label="Ratios of times with their 95 % intervals, built-in by bound: above 1 the bound kernels are faster."
+      label="Time ratios with 95 % intervals, built-in over bound. Above 1, the bound kernels are faster."
       x={names.map((_, index) => index)}
       xNames={names}
       series={series}
       xLabel=""
-      yLabel="Ratio of times"
+      yLabel="Time ratio"
       height={260}
     />
   );

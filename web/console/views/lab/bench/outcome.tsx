@@ -5,7 +5,7 @@ import css from './bench.module.css';
 import { IntervalsChart } from './intervals-chart.tsx';
 import { explained, formatChange, formatRange, verdictTones, verdictWords } from './words.ts';
 
-/** What a bench found, in a sentence, in a plot, in figures. */
+/** Result of a bench: verdict, chart and table. */
 export function Outcome({ result }: { result: BenchResult }) {
   const { baseline, bound, prefill, decode, verdict, warnings, method, fingerprint } = result;
   const rows = [
@@ -38,11 +38,11 @@ export function Outcome({ result }: { result: BenchResult }) {
       )}
       <IntervalsChart result={result} />
       <Table
-        caption="Tokens a second and ratios"
+        caption="Tokens per second and ratios"
         rows={rows}
         keyOf={({ name }) => name}
         columns={[
-          { key: 'name', head: 'Measured', cell: ({ name }) => name },
+          { key: 'name', head: 'Measurement', cell: ({ name }) => name },
           { key: 'before', head: 'Built-in tokens/s', number: true, cell: (one) => formatNumber(one.before) },
           { key: 'after', head: 'Bound tokens/s', number: true, cell: (one) => formatNumber(one.after) },
           { key: 'ratio', head: 'Change (95 % interval)', number: true, cell: ratio },
@@ -55,7 +55,7 @@ export function Outcome({ result }: { result: BenchResult }) {
         ]}
       />
       <details>
-        <summary>How and on what it was measured</summary>
+        <summary>Method and environment</summary>
         <p>{method}</p>
         <Facts
           facts={[

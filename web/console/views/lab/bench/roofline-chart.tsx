@@ -7,7 +7,7 @@ import { ComponentTables } from './component-tables.tsx';
 import { figure } from './words.ts';
 import { rooflineOf } from './roofline.ts';
 
-/** Where the components of a decoded token stand between the adapter's measured peaks. */
+/** The components of a decoded token relative to the measured peak rates of the adapter. */
 export function RooflineChart({ result }: { result: BenchResult }) {
   const { peaks } = result;
   const { x, series, at, left } = useMemo(() => rooflineOf(result), [result]);
@@ -15,17 +15,16 @@ export function RooflineChart({ result }: { result: BenchResult }) {
     <>
       <p>
         Measured on this adapter: {figure(peaks.gbps)} GB/s of memory,{' '}
-        {peaks.cached_gbps > peaks.gbps * 1.02 &&
-          `${figure(peaks.cached_gbps)} GB/s of what caches can serve, `}
-        {figure(peaks.gflops)} GFLOP/s of f32 multiply-adds. A point under the slope is held by memory, one
-        under the flat part by arithmetic; the further below, the more there is to gain.
+        {peaks.cached_gbps > peaks.gbps * 1.02 && `${figure(peaks.cached_gbps)} GB/s of cache, `}
+        {figure(peaks.gflops)} GFLOP/s of f32 multiply-adds. A point under the slope is limited by memory
+        bandwidth, a point under the flat part by arithmetic. The distance to the line is the possible gain.
       </p>
       <Chart
-        label="Roofline: operations a second of each component by its operations a byte, under the measured peaks."
+        label="Roofline: operations per second of each component by operations per byte, with the measured peaks."
         x={x}
         names={at.map((one) => one?.id ?? 'roof')}
         series={series}
-        xLabel="FLOP a byte"
+        xLabel="FLOP per byte"
         yLabel="GFLOP/s"
         xKind="log"
         yKind="log"
@@ -34,18 +33,18 @@ export function RooflineChart({ result }: { result: BenchResult }) {
           const one = at[index];
           const place = x[index] ?? 0;
           if (!one || series[which]?.draw !== 'points')
-            return `${series[which]?.name}: ${figure(series[which]?.values[index] ?? 0)} GFLOP/s at ${figure(place)} FLOP a byte`;
+            return `${series[which]?.name}: ${figure(series[which]?.values[index] ?? 0)} GFLOP/s at ${figure(place)} FLOP per byte`;
           return [
             one.id,
             kernelName(one.kernel).name,
-            `${figure(one.gflops)} GFLOP/s, ${figure(one.gbps)} GB/s, ${figure(place)} FLOP a byte`,
-            `${formatMs(one.gpu_ms)}, ${formatShare(one.peak_fraction)} of the nearer roof`,
+            `${figure(one.gflops)} GFLOP/s, ${figure(one.gbps)} GB/s, ${figure(place)} FLOP per byte`,
+            `${formatMs(one.gpu_ms)}, ${formatShare(one.peak_fraction)} of the roofline`,
           ].join('\n');
         }}
       />
       {left.length > 0 && (
         <p>
-          Not drawn, because they do no arithmetic or are too short for this clock:{' '}
+          Not plotted, because they do no arithmetic or are too short to measure:{' '}
           {left.map(({ id }) => id).join(', ')}.
         </p>
       )}

@@ -1,4 +1,4 @@
-/** Components between their roofs: work a byte against operations a second. */
+/** Roofline data: operations per byte against operations per second. */
 import type { Series } from '../../../parts/plot/types.ts';
 import type { BenchResult } from './runs.ts';
 import { slotOf } from '../graph/model.ts';
@@ -6,18 +6,18 @@ import { slotOf } from '../graph/model.ts';
 export type Component = BenchResult['components'][number];
 
 export interface Roofline {
-  /** FLOP a byte. */
+  /** FLOP per byte. */
   readonly x: readonly number[];
   readonly series: readonly Series[];
-  /** At a place of x: the component there. */
+  /** The component at each index of x. */
   readonly at: readonly (Component | undefined)[];
-  /** Without arithmetic, or too short for the clock. */
+  /** Components that are not plotted: they do no arithmetic or are too short to measure. */
   readonly left: readonly Component[];
 }
 
 const pointsOfRoof = 48;
 
-/** A series for each place of a layer, so that the layers' likes are together; both roofs with them. */
+/** One series per slot, with the components of all layers, plus the rooflines of memory and cache. */
 export function rooflineOf({ components, peaks }: Pick<BenchResult, 'components' | 'peaks'>): Roofline {
   const isDrawn = ({ gflops, gbps }: Component) => gflops > 0 && gbps > 0;
   const drawn = components.filter(isDrawn);
@@ -47,13 +47,11 @@ export function rooflineOf({ components, peaks }: Pick<BenchResult, 'components'
   const hasCache = peaks.cached_gbps > peaks.gbps * 1.02;
   return {
     x,
-    // Points first: their shapes and colours go by their place.
+    // Points come first, because shapes and colors depend on the index.
     series: [
       ...points,
-      { name: 'Roof: memory and arithmetic', values: roof(peaks.gbps), colour: 5 },
-      ...(hasCache
-        ? [{ name: 'Roof of what caches serve', values: roof(peaks.cached_gbps), colour: 6 }]
-        : []),
+      { name: 'Roofline: memory and arithmetic', values: roof(peaks.gbps), colour: 5 },
+      ...(hasCache ? [{ name: 'Roofline: cache', values: roof(peaks.cached_gbps), colour: 6 }] : []),
     ],
     at: [...x.slice(0, before).map(() => undefined), ...drawn],
     left: components.filter((one) => !isDrawn(one)),

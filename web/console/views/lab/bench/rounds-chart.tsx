@@ -5,7 +5,7 @@ import type { BenchRun } from './runs.ts';
 import css from './bench.module.css';
 import { cellsOf, ratiosOf } from './rounds.ts';
 
-/** Every round as a point, while it runs and afterwards. */
+/** Each round as a point, live and afterwards. */
 export function RoundsChart({ run: { rounds } }: { run: BenchRun }) {
   const cells = useMemo(() => cellsOf(rounds), [rounds]);
   const [name, setName] = useUrlState('of', 'decode');
@@ -16,9 +16,9 @@ export function RoundsChart({ run: { rounds } }: { run: BenchRun }) {
     return {
       x: rounds.map(({ round }) => round),
       series: [
-        { name: 'Bound kernels against built-ins', values: bound, draw: 'points' as const, colour: 1 },
+        { name: 'Bound kernels vs. built-ins', values: bound, draw: 'points' as const, colour: 1 },
         {
-          name: 'Built-ins against themselves (control)',
+          name: 'Built-ins vs. built-ins (control)',
           values: control,
           draw: 'points' as const,
           colour: 2,
@@ -42,11 +42,11 @@ export function RoundsChart({ run: { rounds } }: { run: BenchRun }) {
         </select>
       </label>
       <Chart
-        label={`${cell.title}: speed of the bound kernels by that of the built-ins, round by round; above 1 they are faster.`}
+        label={`${cell.title}: speed of the bound kernels relative to the built-ins, by round. Above 1, the bound kernels are faster.`}
         x={chart.x}
         series={chart.series}
         xLabel="Round"
-        yLabel="Ratio of times"
+        yLabel="Time ratio"
         height={240}
       />
     </div>

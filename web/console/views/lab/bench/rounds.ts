@@ -1,9 +1,9 @@
-/** The rounds of a bench as ratios. */
+/** Time ratios of the rounds of a bench. */
 import type { BenchRound } from './runs.ts';
 
 type Sample = BenchRound['samples'][number];
 
-/** One that can be looked at: all decoding together, the prompt, or one context. */
+/** A selectable measurement: decode over all contexts, prefill, or decode at one context. */
 export interface Cell {
   readonly name: string;
   readonly title: string;
@@ -27,11 +27,11 @@ export function cellsOf(rounds: readonly BenchRound[]): readonly Cell[] {
 }
 
 export interface Ratios {
-  /** By round, as the host takes them: the geometric mean of both runs of the built-ins by the bound kernels. */
+  /** By round, computed as on the host: geometric mean of both built-in runs, divided by the bound run. */
   readonly bound: readonly number[];
-  /** The built-ins by themselves. */
+  /** By round: first built-in run divided by the second. */
   readonly control: readonly number[];
-  /** Of all rounds up to each. */
+  /** Median of `bound` up to each round. */
   readonly median: readonly number[];
 }
 

@@ -7,14 +7,14 @@ import { type BenchRequest, type BenchRun, stageText } from './runs.ts';
 import css from './bench.module.css';
 
 const fields = [
-  ['rounds', 'Rounds', 'as many as narrow intervals need'],
-  ['prompt_tokens', 'Prompt tokens', 'by mode'],
-  ['new_tokens', 'Tokens decoded a round', 'as many as the clock needs'],
+  ['rounds', 'Rounds', 'until the intervals are narrow'],
+  ['prompt_tokens', 'Prompt tokens', 'depends on the mode'],
+  ['new_tokens', 'Decoded tokens per round', 'as needed for the clock'],
   ['contexts', 'Contexts', '32, 128, 512'],
 ] as const;
 type Name = (typeof fields)[number][0];
 
-/** How much is measured. What is left empty is chosen by the host. */
+/** Form to start a bench. Empty fields use the defaults of the host. */
 export function RunForm() {
   const { start, stop, running } = useBenchRuns();
   const [mode, setMode] = useUrlState('mode', 'quick');
@@ -31,7 +31,7 @@ export function RunForm() {
       >
         <Field
           label="Mode"
-          hint="Quick takes about ten seconds after the first; full up to a few minutes and tells smaller differences."
+          hint="Quick takes about 10 seconds after the first run. Full takes up to a few minutes and detects smaller differences."
         >
           {(control) => (
             <select {...control} value={mode} onChange={({ target }) => setMode(target.value)}>
@@ -41,7 +41,7 @@ export function RunForm() {
           )}
         </Field>
         <details>
-          <summary>What is measured</summary>
+          <summary>Bench options</summary>
           <div className={css['fields']}>
             {fields.map(([name, label, usual]) => (
               <Field key={name} label={label} fault={faults[name]}>
@@ -59,7 +59,7 @@ export function RunForm() {
           </div>
         </details>
         <Row>
-          {/* Two buttons: one that became the other while it is pressed would begin the next bench. */}
+          {/* Separate keys: a reused button could start the next bench on the same click. */}
           {running ? (
             <Button key="stop" onClick={stop}>
               Stop the bench
@@ -106,7 +106,7 @@ function requestOf(mode: 'quick' | 'full', given: Partial<Record<Name, string>>)
     const isWhole = numbers.every((one) => Number.isInteger(one) && one > 0);
     if (!isWhole || (name !== 'contexts' && numbers.length > 1)) {
       faults[name] =
-        `${label}: expected ${name === 'contexts' ? 'whole numbers above 0, with commas' : 'a whole number above 0'}, got '${given[name]}'`;
+        `${label}: expected ${name === 'contexts' ? 'whole numbers above 0, separated by commas' : 'a whole number above 0'}, got '${given[name]}'`;
     } else if (name === 'contexts') request.contexts = numbers;
     else if (numbers[0] !== undefined) request[name] = numbers[0];
   }

@@ -9,9 +9,9 @@ export type BenchStage = Extract<BenchLine, { stage: string }>['stage'];
 export interface BenchRun {
   readonly id: number;
   readonly request: BenchRequest;
-  /** A short run whose times are wanted, and no verdict. */
+  /** A short run for component times, without a verdict. */
   readonly isMeasure: boolean;
-  /** In ms since 1970. */
+  /** In ms since the Unix epoch. */
   readonly startedAt: number;
   readonly endedAt?: number;
   readonly stage: BenchStage;
@@ -21,13 +21,13 @@ export interface BenchRun {
   readonly wasStopped?: true;
 }
 
-/** What the newest run with an outcome found. */
+/** Result of the newest finished run. */
 export const latestResult = (runs: readonly BenchRun[]): BenchResult | undefined =>
   runs.findLast(({ result }) => result !== undefined)?.result;
 
 const stageWords: Readonly<Record<BenchStage, string>> = {
-  waiting: 'waits until no completion runs',
-  peaks: 'measures what the adapter can do at most',
+  waiting: 'waits for running completions',
+  peaks: 'measures the peak rates of the adapter',
   warm_up: 'warms up',
   round: 'times rounds',
   outputs: 'compares outputs',

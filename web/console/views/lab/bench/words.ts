@@ -1,4 +1,4 @@
-/** What a bench says, in words. Ratios are of times, built-in by bound: above 1 is faster. */
+/** Texts for bench results. Ratios are built-in time over bound time: above 1 is faster. */
 import type { BenchResult } from './runs.ts';
 
 export type Verdict = BenchResult['verdict'];
@@ -17,10 +17,10 @@ export const verdictTones = {
   suspect: 'warn',
 } as const satisfies Readonly<Record<Verdict, 'good' | 'bad' | 'warn' | undefined>>;
 
-/** Of an unknown host or an old row: as it is written. */
+/** False for values of other host versions, which are shown unchanged. */
 export const isVerdict = (text: string): text is Verdict => Object.hasOwn(verdictWords, text);
 
-/** `+4.2 %`, of a ratio. */
+/** Formats a ratio as `+4.2 %`. */
 export function formatChange(ratio: number): string {
   const percent = (ratio - 1) * 100;
   return `${percent < 0 ? '−' : '+'}${Math.abs(percent).toFixed(1)} %`;
@@ -29,7 +29,7 @@ export function formatChange(ratio: number): string {
 export const formatRange = (low: number, high: number): string =>
   `${formatChange(low)} to ${formatChange(high)}`;
 
-/** What was found, and what it means. */
+/** The measured change and its meaning. */
 export function explained({
   verdict,
   ratio_ci95: [low, high],
@@ -38,19 +38,21 @@ export function explained({
   fingerprint,
 }: BenchResult): string {
   const kernels = Object.keys(fingerprint.kernels).join(', ');
-  const what = kernels === '' ? 'Decoding with the built-ins against themselves' : `Decoding with ${kernels}`;
+  const what = kernels === '' ? 'Decoding with built-ins vs. built-ins' : `Decoding with ${kernels}`;
   const found = `${what}: ${formatChange(1 + delta.decode)} (95 % interval ${formatRange(low, high)}, ${rounds} rounds).`;
   return `${found} ${meanings[verdict]}`;
 }
 
 const meanings: Readonly<Record<Verdict, string>> = {
-  faster: 'The interval stays away from no difference, further than the built-ins differ from themselves.',
-  slower: 'The interval stays away from no difference, further than the built-ins differ from themselves.',
+  faster:
+    'The interval excludes no difference, and the change is larger than the difference between two built-in runs.',
+  slower:
+    'The interval excludes no difference, and the change is larger than the difference between two built-in runs.',
   no_difference:
-    'That is no further from no difference than chance, or than the built-ins are from themselves. More rounds or a quieter machine tell more.',
+    'The change is within the noise, or no larger than the difference between two built-in runs. More rounds or an idle machine can detect smaller changes.',
   suspect:
-    "That is more than this adapter's measured peaks allow, or the outputs differ: something is skipped.",
+    'The result exceeds the measured peak rates of this adapter, or the outputs differ: the kernel may skip work.',
 };
 
-/** Three digits are all that a measurement is good for. */
+/** Formats a measurement with three significant digits. */
 export const figure = (value: number): string => Number(value.toPrecision(3)).toString();

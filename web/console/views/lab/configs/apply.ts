@@ -1,4 +1,4 @@
-/** Binding a saved config on a running host: what `--kernels` does at its start. */
+/** Applies a saved config to a running host, as `--kernels` does at start. */
 import { errorMessage } from '../../../../../src/util/error-message.ts';
 import { api, held } from '../../../api/client.ts';
 import type { components } from '../../../api/schema.d.ts';
@@ -20,8 +20,8 @@ const errorsOf = (stages: readonly { readonly stage: string; readonly findings: 
     .join('\n');
 
 /**
- * Validates it, has every kernel checked again, and only then unbinds what runs now and binds it.
- * @param tell told of every step; after a failed one nothing of the config is bound
+ * Validates the config, checks every kernel again, then replaces the current bindings.
+ * @param tell receives every step; after a failed step nothing of the config is bound
  */
 export async function applyConfig(
   config: Config,
@@ -38,7 +38,7 @@ export async function applyConfig(
   tell({
     name: 'Validate',
     state: 'done',
-    said: 'The signature, the safety and the evidence of parity hold.',
+    said: 'Signature, safety and parity evidence are valid.',
   });
 
   for (const { digest: _, ...kernel } of config.kernels) {
@@ -61,7 +61,7 @@ export async function applyConfig(
       tell({
         name: `Bind ${kernel}`,
         state: 'failed',
-        said: `${errorMessage(error)} Everything runs on built-ins now.`,
+        said: `${errorMessage(error)} All components now run built-in kernels.`,
       });
       return false;
     }

@@ -5,10 +5,10 @@ import { differenceOf, type Side, sideOfBound, sideOfConfig, spansOf } from './c
 import css from './configs.module.css';
 import { useConfig, useGraph } from './queries.ts';
 
-/** No config is called so: their names begin with a letter or a digit. */
+/** Cannot be a config name: those begin with a letter or digit. */
 const bound = '-bound';
 
-/** Two configs, or one and what is bound now, by what they do differently. */
+/** Compares two configs, or a config with the current bindings. */
 export function Compare({ names }: { names: readonly string[] }) {
   const [before, setBefore] = useUrlState('before', bound);
   const [after, setAfter] = useUrlState('after', names[0] ?? bound);
@@ -16,7 +16,7 @@ export function Compare({ names }: { names: readonly string[] }) {
     <Field label={label}>
       {(control) => (
         <select {...control} value={value} onChange={({ target }) => choose(target.value)}>
-          <option value={bound}>what is bound now</option>
+          <option value={bound}>current bindings</option>
           {names.map((name) => (
             <option key={name}>{name}</option>
           ))}
@@ -41,23 +41,23 @@ function Difference({ before, after }: { before: string; after: string }) {
   const right = useSide(after, isLive);
   const error = left.error ?? right.error;
   if (error) return <FaultNote error={error} />;
-  if (!left.side || !right.side) return <Loading what="both" />;
+  if (!left.side || !right.side) return <Loading what="the configs" />;
   const diff = differenceOf(left.side, right.side);
   return (
     <>
       <p role="status">
         {diff === undefined
-          ? 'They bind the same kernels to the same components.'
-          : 'Lines with + are of the second one only, lines with - of the first.'}
+          ? 'Both bind the same kernels to the same components.'
+          : 'Lines with + are only in the second, lines with - only in the first.'}
         {isLive &&
-          ' The host does not give the texts of what is bound: digests tell whether kernels are the same.'}
+          ' The host does not return the source of bound kernels, so kernels are compared by digest.'}
       </p>
       {diff !== undefined && <DiffView diff={diff} label="Difference" />}
     </>
   );
 }
 
-/** @param isLive the other side may be what is bound now, which is told by node */
+/** @param isLive one side is the current bindings, which are listed by node */
 function useSide(name: string, isLive: boolean): { side?: Side; error?: unknown } {
   const parts = useParts();
   const graph = useGraph();

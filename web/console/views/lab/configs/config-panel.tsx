@@ -9,7 +9,7 @@ import type { Config } from './config-text.ts';
 import css from './configs.module.css';
 import { useConfig } from './queries.ts';
 
-/** A saved config: what it binds, by whom it is signed, whether it holds here; and binding it. */
+/** A saved config: bindings, validation and signature, and a button to apply it. */
 export function ConfigPanel({ name }: { name: string }) {
   const config = useConfig(name);
   const refresh = useRefresh();
@@ -35,7 +35,7 @@ export function ConfigPanel({ name }: { name: string }) {
       title={`Config ${name}`}
       tools={
         <Button kind="primary" busy={apply.isPending} onClick={() => setAsked(true)}>
-          {apply.isPending ? 'Applying ...' : 'Apply it'}
+          {apply.isPending ? 'Applying ...' : 'Apply'}
         </Button>
       }
     >
@@ -47,12 +47,12 @@ export function ConfigPanel({ name }: { name: string }) {
               <strong>{step.name}</strong> <span className={css['said']}>{step.said}</span>
             </li>
           ))}
-          {apply.data === true && <li>It is bound. It takes effect between two tokens.</li>}
+          {apply.data === true && <li>Bound. It takes effect from the next token.</li>}
         </ol>
       )}
       {apply.error && <FaultNote error={apply.error} />}
       <Table
-        caption={`What ${name} binds`}
+        caption={`Bindings of ${name}`}
         rows={bindings}
         keyOf={({ kernel }) => kernel}
         columns={[
@@ -81,9 +81,9 @@ export function ConfigPanel({ name }: { name: string }) {
         ]}
       />
       <Confirm
-        title={`Bind ${name} now?`}
+        title={`Apply ${name}?`}
         open={isAsked}
-        action="Apply it"
+        action="Apply"
         close={() => setAsked(false)}
         confirm={() => {
           setAsked(false);
@@ -91,8 +91,8 @@ export function ConfigPanel({ name }: { name: string }) {
         }}
       >
         <p>
-          Its kernels are checked again first. Where all are accepted, what is bound now makes way for it;
-          registered kernels of the same names are replaced.
+          Its kernels are checked again first. If all are accepted, its bindings replace the current ones.
+          Registered kernels with the same names are replaced.
         </p>
       </Confirm>
     </Panel>
@@ -107,12 +107,12 @@ function evidenceText(report: Config['evidence'][string] | undefined): string {
 }
 
 const words = {
-  signature: 'The text is as it was signed, by a key this host trusts.',
-  safety: 'The kernels pass the static stages.',
-  parity: 'Their gates accepted them.',
+  signature: 'The config is unchanged and signed with a key that this host trusts.',
+  safety: 'The kernels pass the static checks.',
+  parity: 'The gate accepted the kernels.',
 };
 
-/** Nothing runs for it: it is asked whenever the config is looked at. */
+/** Validation result. It runs no kernel, so it is loaded whenever the config is shown. */
 function Validation({ name }: { name: string }) {
   const report = useQuery({
     queryKey: ['lab', 'validation', name],
@@ -125,7 +125,7 @@ function Validation({ name }: { name: string }) {
       <h3>
         Validation{' '}
         <Badge tone={report.data.ok ? 'good' : 'bad'}>
-          {report.data.ok ? 'it holds here' : 'it does not hold here'}
+          {report.data.ok ? 'valid on this host' : 'not valid on this host'}
         </Badge>
       </h3>
       <Table

@@ -1,11 +1,11 @@
-/** Configs, and what is bound now, as texts whose difference says what they do differently. */
+/** Renders configs and current bindings as text for a diff. */
 import { createTwoFilesPatch } from 'diff';
 import type { components } from '../../../api/schema.d.ts';
 
 type Schemas = components['schemas'];
 export type Config = Schemas['LabConfig'];
 
-/** A side of a comparison. */
+/** One side of a comparison. */
 export interface Side {
   readonly name: string;
   readonly bindings: readonly { readonly id: string; readonly kernel: string }[];
@@ -13,13 +13,13 @@ export interface Side {
     readonly name: string;
     readonly op: string;
     readonly digest: string;
-    /** How it is registered. The host does not give that of what is bound now. */
+    /** Registration of the kernel; absent for current bindings, because the host does not return it. */
     readonly registered?: Readonly<Record<string, unknown>>;
   }[];
   readonly model?: string;
 }
 
-/** @param spans nodes by id of span: with them, bindings are told by node, as those of what is bound now are */
+/** @param spans node ids by span id; with it, bindings are listed by node, as the current bindings are */
 export function sideOfConfig(config: Config, spans?: ReadonlyMap<string, readonly string[]>): Side {
   const { name, model, bindings, kernels } = config;
   return {
@@ -49,7 +49,7 @@ export function sideOfBound({ components: all, kernels }: Schemas['LabParts']): 
 
 const byName = new Intl.Collator('en', { numeric: true }).compare;
 
-/** Of a side, what both sides know. */
+/** Lines of one side, limited to what both sides provide. */
 function lines({ model, bindings, kernels }: Side, other: Side): string[] {
   const isTold = (side: Side) => side.kernels.every(({ registered }) => registered !== undefined);
   const both = isTold(other) && other.model !== undefined && model !== undefined;
@@ -75,7 +75,7 @@ const registeredLines = ({ source, ...members }: Readonly<Record<string, unknown
   ...(typeof source === 'string' ? source.split('\n').map((line) => `  | ${line}`.trimEnd()) : []),
 ];
 
-/** A unified diff; nothing where both do the same. */
+/** A unified diff; undefined when both sides are equal. */
 export function differenceOf(before: Side, after: Side): string | undefined {
   const [old, fresh] = [lines(before, after).join('\n'), lines(after, before).join('\n')];
   if (old === fresh) return undefined;

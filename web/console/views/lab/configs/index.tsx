@@ -6,7 +6,7 @@ import css from './configs.module.css';
 import { useConfigNames } from './queries.ts';
 import { SaveForm } from './save-form.tsx';
 
-/** Saved sets of bindings with their kernels. */
+/** Saved configs: bindings with their kernels. */
 export default function Configs() {
   const [chosen, choose] = useUrlState('config');
   const names = useConfigNames();
@@ -18,12 +18,11 @@ export default function Configs() {
       <Panel title="Saved configs">
         {names.data.length === 0 ? (
           <Empty title="No config is saved.">
-            A config holds bindings, the kernels with their texts, and the evidence of their gates, signed by
-            this host.
+            A config holds bindings, kernel sources and gate reports, signed by this host.
           </Empty>
         ) : (
           <Table
-            caption="What is saved"
+            caption="All saved configs"
             rows={names.data}
             keyOf={(name) => name}
             isSelected={(name) => name === chosen}
@@ -31,7 +30,7 @@ export default function Configs() {
               { key: 'name', head: 'Name', cell: (name) => <strong>{name}</strong> },
               {
                 key: 'start',
-                head: 'At the start of a host',
+                head: 'Start command',
                 cell: (name) => <code>node dist/host.js --gpu --kernels {name}</code>,
               },
               {
@@ -39,7 +38,7 @@ export default function Configs() {
                 head: 'Show',
                 cell: (name) =>
                   name === chosen ? (
-                    <Badge>below</Badge>
+                    <Badge>shown below</Badge>
                   ) : (
                     <Button aria-label={`Show ${name}`} onClick={() => choose(name)}>
                       Show

@@ -6,7 +6,7 @@ import { summed, useParts, useRefresh } from '../kernels/queries.ts';
 import css from './configs.module.css';
 import { sideOfBound } from './config-text.ts';
 
-/** Keeps what is bound now under a name. */
+/** Saves the current bindings under a name. */
 export function SaveForm({ names, saved }: { names: readonly string[]; saved: (name: string) => void }) {
   const parts = useParts();
   const refresh = useRefresh();
@@ -22,10 +22,10 @@ export function SaveForm({ names, saved }: { names: readonly string[]; saved: (n
   const bound = parts.data && sideOfBound(parts.data).bindings;
   const byKernel = Map.groupBy(bound ?? [], ({ kernel }) => kernel);
   return (
-    <Panel title="Save what is bound now">
+    <Panel title="Save current bindings">
       <p>
         {bound === undefined || bound.length === 0
-          ? 'Nothing is bound, so there is nothing to save: bind a kernel first.'
+          ? 'Nothing is bound. Bind a kernel before you save a config.'
           : [...byKernel]
               .map(([kernel, at]) => `${kernel} runs ${summed(at.map(({ id }) => id))}`)
               .join('; ')}
@@ -57,14 +57,14 @@ export function SaveForm({ names, saved }: { names: readonly string[]; saved: (n
       <Confirm
         title={`Replace ${name}?`}
         open={isAsked}
-        action="Replace it"
+        action="Replace"
         close={() => setAsked(false)}
         confirm={() => {
           setAsked(false);
           save.mutate();
         }}
       >
-        <p>A config of this name is saved already. What is bound now takes its place.</p>
+        <p>A config with this name exists. The current bindings replace it.</p>
       </Confirm>
     </Panel>
   );

@@ -6,12 +6,12 @@ import { type GraphNode, type LabGraph, layerOf, shortOf, slotOf } from './model
 
 interface Choice {
   readonly kernel: string;
-  /** Of a node or of a span around it. */
+  /** Id of a node, or of a span around it. */
   readonly target: string;
   readonly isSpan: boolean;
 }
 
-/** Registered kernels that can run a node, or a span that it is part of. */
+/** Registered kernels that can run a node or a span that contains it. */
 export function BindHere({ graph, node, parts }: { graph: LabGraph; node: GraphNode; parts: Parts }) {
   const bind = useBind();
   const choices = choicesOf(graph, node, parts);
@@ -39,12 +39,12 @@ export function BindHere({ graph, node, parts }: { graph: LabGraph; node: GraphN
               )
             </>
           )}
-          . <Link href={`/console/lab/kernels/${encodeURIComponent(node.op)}`}>Write one</Link>, and it can be
-          bound here.
+          . <Link href={`/console/lab/kernels/${encodeURIComponent(node.op)}`}>Write one</Link> to bind it
+          here.
         </p>
       ) : (
         <>
-          <Field label="Kernel and place">
+          <Field label="Kernel and component">
             {(control) => (
               <select
                 {...control}
@@ -91,8 +91,8 @@ export function BindHere({ graph, node, parts }: { graph: LabGraph; node: GraphN
             Bound to{' '}
             {bind.data.components.length === 1
               ? bind.data.components[0]
-              : `${bind.data.components.length} places`}
-            {bind.data.replaced.length > 0 && `; no longer runs there: ${bind.data.replaced.join(', ')}`}.
+              : `${bind.data.components.length} components`}
+            {bind.data.replaced.length > 0 && `; replaced: ${bind.data.replaced.join(', ')}`}.
           </p>
         )}
       </div>

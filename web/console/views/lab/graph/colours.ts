@@ -3,7 +3,7 @@ import { formatShare, kernelName, type KernelName, type Times } from './model.ts
 
 export type Colouring = 'time' | 'kernel';
 
-/** Of a box or a node: its ground, and the same in words, because colour alone says nothing to many. */
+/** Colors of a box or node, and the same information as text for those who cannot see color. */
 export interface Look {
   readonly ground?: string;
   readonly edge?: string;
@@ -12,7 +12,7 @@ export interface Look {
 
 const series = 6;
 
-/** A colour of the tokens a kernel; built-in ones are paler. */
+/** Color of a kernel; built-in kernels are paler. */
 export function kernelColour(kernels: readonly KernelName[], name: string): string {
   const index = Math.max(
     0,
@@ -24,7 +24,7 @@ export function kernelColour(kernels: readonly KernelName[], name: string): stri
 const mixed = (colour: string, part: number): string =>
   `color-mix(in oklab, ${colour} ${Math.round(part * 100)}%, var(--raised))`;
 
-/** Most of the colour that text on it can still be read on, in both themes. */
+/** Maximum tint on which text stays readable in both themes. */
 const mostTint = 0.42;
 
 export const timeGround = (share: number, { mostShare }: Times): string =>

@@ -25,7 +25,7 @@ export interface DrawingProps {
   /** The open layer. */
   readonly layer: number | undefined;
   readonly openLayer: (layer: number | undefined) => void;
-  /** Id of a node. */
+  /** Id of the selected node. */
   readonly selected: string;
   readonly select: (id: string) => void;
 }
@@ -39,7 +39,7 @@ const useShown = (): DrawingProps => {
 
 type Drawn = Node<{ item: Item }>;
 
-/** The graph from above: what is not about to be moved, deleted or joined is only looked at. */
+/** Read-only diagram of the graph. */
 export default function Drawing(props: DrawingProps) {
   const { graph, times, layer, selected } = props;
   const laid = useMemo(() => layOut(graph, folded(graph, times, layer)), [graph, times, layer]);
@@ -91,7 +91,7 @@ export default function Drawing(props: DrawingProps) {
           preventScrolling={false}
           zoomActivationKeyCode="Control"
           attributionPosition="bottom-left"
-          aria-label="The graph of one decoded token, from top to bottom"
+          aria-label="Graph of one decoded token, top to bottom"
         >
           <Views laid={laid} of={`${layer}`} selected={selected} />
         </ReactFlow>
@@ -115,14 +115,14 @@ export default function Drawing(props: DrawingProps) {
 
 const depths = { layer: -3, unit: -2, node: 1, fold: 1, entry: 1 } as const;
 
-/** Buttons for who has no wheel, and what is seen first. */
+/** Zoom and pan buttons, and the initial viewport. */
 function Views({ laid, of, selected }: { laid: Laid; of: string; selected: string }) {
   const flow = useReactFlow();
   const reveal = useReveal();
   const latest = useRef(laid);
   latest.current = laid;
   useEffect(() => {
-    // As wide as there is room for, and readable; from its top on.
+    // Starts at the top, as wide as fits at a readable zoom.
     const room = boxSize()?.width ?? 0;
     const { width } = latest.current;
     const zoom = Math.min(1, Math.max(0.5, (room - 24) / width));
@@ -157,7 +157,7 @@ function Views({ laid, of, selected }: { laid: Laid; of: string; selected: strin
 
 const boxSize = () => document.querySelector(`.${css['drawing']}`)?.getBoundingClientRect();
 
-/** Brings what is out of sight to the middle. */
+/** Centers a rectangle that is not fully visible. */
 function useReveal(): (rect: Rect) => void {
   const flow = useReactFlow();
   return useCallback(
@@ -176,7 +176,7 @@ function useReveal(): (rect: Rect) => void {
   );
 }
 
-/** Wires have their own paths; the library asks for places to begin and end. */
+/** Invisible handles: React Flow requires them, although wires have their own paths. */
 const Ends = () => (
   <>
     <Handle type="target" position={Position.Top} isConnectable={false} className={css['handle'] ?? ''} />
@@ -206,7 +206,7 @@ function NodeBox({ data: { item } }: NodeProps<Drawn>) {
         className={css['node']}
         style={groundOf(look)}
         aria-pressed={isChosen}
-        // Whoever goes by keys sees where he is.
+        // Keyboard focus scrolls the node into view.
         onFocus={({ currentTarget }) => {
           if (currentTarget.matches(':focus-visible')) reveal(item.rect);
         }}
@@ -246,7 +246,7 @@ function LayerBox({ data: { item } }: NodeProps<Drawn>) {
         <span>
           <strong>Layer {item.layer}</strong>
           <button type="button" className={css['fold']} onClick={() => openLayer(undefined)}>
-            Fold
+            Collapse
           </button>
         </span>
       </div>
@@ -269,7 +269,7 @@ function FoldBox({ data: { item } }: NodeProps<Drawn>) {
       <button
         type="button"
         className={css['folded']}
-        // A sum of many is no share that could be compared with those of single ones.
+        // A sum over layers is not comparable with the share of a single node, so it has no tint.
         style={colouring === 'time' ? {} : groundOf(look)}
         onClick={() => openLayer(first)}
       >
@@ -278,7 +278,7 @@ function FoldBox({ data: { item } }: NodeProps<Drawn>) {
           {nodes} nodes ·{' '}
           {bound.length > 1 && colouring === 'kernel' ? `lab: ${bound.join(', ')}` : look.words}
         </span>
-        <span>Open {first === last ? 'it' : `layer ${first}`}</span>
+        <span>Expand {first === last ? '' : `layer ${first}`}</span>
       </button>
     </>
   );
@@ -289,8 +289,8 @@ function EntryBox({ data: { item } }: NodeProps<Drawn>) {
   return (
     <>
       <Ends />
-      <div className={css['entry']} title={`What ${item.from.join(', ')} made`}>
-        comes in
+      <div className={css['entry']} title={`Output of ${item.from.join(', ')}`}>
+        input
       </div>
     </>
   );

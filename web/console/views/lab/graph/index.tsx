@@ -54,14 +54,14 @@ function Shown({ graph }: { graph: LabGraph }) {
     <div className={css['body']}>
       <div className={css['tools']}>
         <label>
-          Shown as
+          View
           <select value={form} onChange={({ target }) => setForm(target.value)}>
             <option value="drawing">Drawing</option>
             <option value="table">Table</option>
           </select>
         </label>
         <label>
-          Coloured by
+          Color by
           <select value={colouring} onChange={({ target }) => setColour(target.value)}>
             <option value="time">GPU time</option>
             <option value="kernel">Kernel</option>
@@ -69,7 +69,7 @@ function Shown({ graph }: { graph: LabGraph }) {
         </label>
         {layers.length > 0 && (
           <label>
-            Open layer
+            Layer
             <select value={layer ?? 'none'} onChange={({ target }) => setOpen(target.value)}>
               <option value="none">None</option>
               {layers.map((one) => (
@@ -83,14 +83,14 @@ function Shown({ graph }: { graph: LabGraph }) {
         {running ? (
           <Button onClick={stop}>Stop measuring</Button>
         ) : (
-          <Button onClick={measure}>{times.isMeasured ? 'Measure again' : 'Measure the GPU times'}</Button>
+          <Button onClick={measure}>{times.isMeasured ? 'Measure again' : 'Measure GPU times'}</Button>
         )}
         <span role="status">
           {running
             ? `The host ${stageText(running)} ...`
             : times.isMeasured
-              ? `${formatMs(times.totalMs)} GPU time a decoded token`
-              : 'GPU times are not measured since the kernels last changed.'}
+              ? `${formatMs(times.totalMs)} GPU time per decoded token`
+              : 'GPU times have not been measured since the kernels changed.'}
         </span>
       </div>
       {last?.error !== undefined && <FaultNote error={last.error} retry={measure} />}

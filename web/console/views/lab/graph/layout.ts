@@ -1,6 +1,7 @@
 /**
- * Where everything is drawn. From the inside out: the nodes of a dispatch, the dispatches of the open layer, and all the
- * rest. What is laid out at one level is a single thing at the next, so that boxes hold what is theirs and no more.
+ * Layout of the graph, from the inside out: the nodes of a dispatch, the dispatches of the expanded layer, then the
+ * whole graph. The result of one level is a single block on the next level, so that each box encloses only its
+ * contents.
  */
 import dagre from '@dagrejs/dagre';
 import { type Fold, type Folded, type GraphNode, type LabGraph, layerOf } from './model.ts';
@@ -15,9 +16,9 @@ export interface Rect {
 export type Item =
   | { readonly kind: 'node'; readonly id: string; readonly node: GraphNode; readonly rect: Rect }
   | { readonly kind: 'fold'; readonly id: string; readonly fold: Fold; readonly rect: Rect }
-  /** Where what other layers made comes into the open one. */
+  /** Marks where outputs of other layers enter the expanded layer. */
   | { readonly kind: 'entry'; readonly id: string; readonly from: readonly string[]; readonly rect: Rect }
-  /** Around the nodes of one dispatch. */
+  /** Box around the nodes of one dispatch. */
   | { readonly kind: 'unit'; readonly id: string; readonly component: string; readonly rect: Rect }
   | { readonly kind: 'layer'; readonly id: string; readonly layer: number; readonly rect: Rect };
 
@@ -45,7 +46,7 @@ const entrySize = { width: 90, height: 24 };
 const padding = 12;
 const head = 30;
 
-/** A block of things laid out, around 0, 0. */
+/** A laid-out block with its origin at 0, 0. */
 interface Block extends Laid {
   readonly id: string;
 }
@@ -68,7 +69,7 @@ export function layOut(graph: LabGraph, { outside, open, folds }: Folded): Laid 
   return arrange(parts, joined(edges, ownerOf), 44);
 }
 
-/** Edges between owners, each once. */
+/** Edges between blocks, without duplicates. */
 function joined(edges: Edges, ownerOf: ReadonlyMap<string, string>): Edges {
   const found = new Map<string, readonly [string, string]>();
   for (const [from, to] of edges) {
@@ -93,7 +94,7 @@ const nodeBlock = (node: GraphNode): Block =>
 const foldBlock = (fold: Fold): Block =>
   single({ kind: 'fold', id: fold.id, fold, rect: { x: 0, y: 0, ...foldSize } });
 
-/** Nodes that one dispatch computes are in a box of their own. */
+/** Groups the nodes of each dispatch in a box. */
 function unitsOf(nodes: readonly GraphNode[], edges: Edges): Block[] {
   return [...Map.groupBy(nodes, ({ component }) => component)].map(([component, all]) => {
     const [only] = all;
@@ -151,7 +152,7 @@ function arrange(blocks: readonly Block[], edges: Edges, rankGap: number): Laid 
     return { id: `${from} ${to}`, from, to, points };
   });
   const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
-  // Wires that go around others may leave the bounds, which are those of the blocks.
+  // dagre's bounds cover blocks only; wires may extend beyond them.
   const across = wires.flatMap(({ points }) => points.map(({ x }) => x));
   const [left, right] = [Math.min(0, ...across), Math.max(width, ...across)];
   const all = {
@@ -175,7 +176,7 @@ function shifted({ items, wires, width, height }: Laid, x: number, y: number): L
   };
 }
 
-/** Through the points, with no corners. */
+/** A smooth SVG path through the points. */
 export function pathOf(points: readonly Point[]): string {
   const [first, ...others] = points;
   const last = others.at(-1);

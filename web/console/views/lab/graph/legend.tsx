@@ -22,7 +22,7 @@ export function Legend(props: { colouring: Colouring; times: Times; kernels: rea
   return (
     <div className={css['legend']}>
       <span>
-        Share of the GPU time of a decoded token: 0 %
+        Share of GPU time per decoded token: 0 %
         <span className={css['ramp']}>
           {Array.from({ length: steps }, (_, step) => (
             <i key={step} style={{ background: timeGround((times.mostShare * step) / (steps - 1), times) }} />

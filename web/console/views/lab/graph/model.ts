@@ -1,24 +1,24 @@
-/** The live graph as it is looked at: what runs together, how long it takes, and which layers are folded. */
+/** View model of the live graph: dispatches, their GPU times, and collapsed layers. */
 import type { components } from '../../../api/schema.d.ts';
 
 export type LabGraph = components['schemas']['LabGraph'];
 export type GraphNode = LabGraph['nodes'][number];
 export type Span = LabGraph['spans'][number];
 
-/** What one dispatch computes. */
+/** The nodes that one dispatch computes. */
 export interface Unit {
   readonly id: string;
   readonly nodes: readonly GraphNode[];
   readonly kernel: string;
-  /** Absent: not measured. */
+  /** GPU time; absent when not measured. */
   readonly ms?: number;
-  /** Of the GPU time of all. */
+  /** Share of the total GPU time, 0 to 1. */
   readonly share?: number;
 }
 
 export interface Times {
   readonly units: ReadonlyMap<string, Unit>;
-  /** Of one decoded token, as far as it is measured. */
+  /** GPU time of one decoded token, as far as it is measured. */
   readonly totalMs: number;
   readonly isMeasured: boolean;
   readonly mostShare: number;
@@ -44,7 +44,7 @@ export function timesOf({ nodes }: LabGraph): Times {
   };
 }
 
-/** Undefined: outside of the layers. */
+/** Layer index of a node id; undefined outside the layers. */
 export function layerOf(id: string): number | undefined {
   const [, layer] = /^layers\.(\d+)\./.exec(id) ?? [];
   return layer === undefined ? undefined : Number(layer);
@@ -53,15 +53,15 @@ export function layerOf(id: string): number | undefined {
 export const layersOf = ({ nodes }: LabGraph): number[] =>
   [...new Set(nodes.flatMap(({ id }) => layerOf(id) ?? []))].sort((a, b) => a - b);
 
-/** Without what all of a layer have in common. */
+/** A node id without its layer prefix. */
 export const shortOf = (id: string): string => id.replace(/^layers\.\d+\./, '');
 
-/** `layers.3.attn.q` and its like in all layers. */
+/** Slot of a component: `layers.3.attn.q` becomes `layers.*.attn.q`. */
 export const slotOf = (id: string): string => id.replace(/^layers\.\d+\./, 'layers.*.');
 
 export interface KernelName {
   readonly name: string;
-  /** Of a built-in one: what it was compiled as. */
+  /** Compiled variant of a built-in kernel. */
   readonly variant?: string;
   readonly isBuiltin: boolean;
 }
@@ -72,7 +72,7 @@ export function kernelName(kernel: string): KernelName {
   return { name: name === '' ? 'built-in' : name, isBuiltin: true, ...(variant ? { variant } : {}) };
 }
 
-/** Registered kernels first: they are what one looks for. Then built-in sources as they come. */
+/** Kernel names without duplicates, registered kernels first. */
 export function kernelsOf({ nodes }: LabGraph): readonly KernelName[] {
   const found = new Map<string, KernelName>();
   for (const { kernel } of nodes) {
@@ -82,7 +82,7 @@ export function kernelsOf({ nodes }: LabGraph): readonly KernelName[] {
   return [...found.values()].sort((a, b) => Number(a.isBuiltin) - Number(b.isBuiltin));
 }
 
-/** Layers that are shown as one: their ids are those of a run of layers. */
+/** A range of collapsed layers. */
 export interface Fold {
   readonly id: string;
   readonly first: number;
@@ -90,11 +90,11 @@ export interface Fold {
   readonly nodes: number;
   readonly ms?: number;
   readonly share?: number;
-  /** Registered kernels that run in them. */
+  /** Registered kernels bound in these layers. */
   readonly kernels: readonly string[];
 }
 
-/** What is drawn: single nodes, one open layer, and folds of the others. */
+/** What is drawn: nodes outside the layers, one expanded layer, and the collapsed others. */
 export interface Folded {
   readonly outside: readonly GraphNode[];
   readonly open: { readonly layer: number; readonly nodes: readonly GraphNode[] } | undefined;

@@ -12,7 +12,7 @@ import {
   type Times,
 } from './model.ts';
 
-/** The same graph in tables, layer by layer: for narrow screens, and for who does not see the drawing. */
+/** The graph as tables by layer, for narrow screens and screen readers. */
 export function NodeList(props: {
   graph: LabGraph;
   times: Times;
@@ -25,7 +25,7 @@ export function NodeList(props: {
   const layers = layersOf(graph);
   const of = (which: number | undefined) => graph.nodes.filter(({ id }) => layerOf(id) === which);
   const outside = of(undefined);
-  // In the order of the graph: what comes before the layers, and what comes behind them.
+  // In graph order: nodes before the layers, then nodes after them.
   const firstInside = graph.nodes.findIndex(({ id }) => layerOf(id) !== undefined);
   const isBefore = (node: GraphNode) => graph.nodes.indexOf(node) < firstInside;
   const groups = [
@@ -39,7 +39,7 @@ export function NodeList(props: {
         <details key={one} open={one === layer}>
           <summary
             onClick={(event) => {
-              // The URL says what is open.
+              // The URL holds the expanded layer.
               event.preventDefault();
               openLayer(one === layer ? undefined : one);
             }}

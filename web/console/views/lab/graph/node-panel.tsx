@@ -6,7 +6,7 @@ import { BindHere } from './bind-here.tsx';
 import css from './graph.module.css';
 import { formatShare, type GraphNode, kernelName, type LabGraph, shortOf, type Times } from './model.ts';
 
-/** One node: what it computes, what runs it, how long it takes, and what could run it. */
+/** Details of a node: op, kernel, GPU time and kernels that can be bound. */
 export function NodePanel(props: {
   graph: LabGraph;
   node: GraphNode;
@@ -39,9 +39,9 @@ export function NodePanel(props: {
             </code>,
           ],
           [
-            'Reads',
+            'Inputs',
             into.length === 0 ? (
-              'the tokens'
+              'token ids'
             ) : (
               <ul className={css['plain']}>
                 {into.map(({ from, shape: of, dtype }) => (
@@ -52,11 +52,11 @@ export function NodePanel(props: {
               </ul>
             ),
           ],
-          ['A token', `${formatNumber(node.flops, 0)} FLOP, ${formatBytes(node.bytes)} moved`],
+          ['Per token', `${formatNumber(node.flops, 0)} FLOP, ${formatBytes(node.bytes)} moved`],
           [
             'Kernel',
             <div key="kernel">
-              <strong>{name}</strong> {isBuiltin ? 'built in' : <Badge tone="good">lab</Badge>}
+              <strong>{name}</strong> {isBuiltin ? 'built-in' : <Badge tone="good">lab</Badge>}
               {variant !== undefined && (
                 <details className={css['kernelText']}>
                   <summary>Compiled as</summary>
@@ -72,10 +72,10 @@ export function NodePanel(props: {
           [
             'Dispatch',
             others.length === 0 ? (
-              `${node.component}, alone`
+              `${node.component} (this node only)`
             ) : (
               <div key="dispatch">
-                <code>{node.component}</code>, together with {others.map(({ id }) => shortOf(id)).join(', ')}
+                <code>{node.component}</code>, fused with {others.map(({ id }) => shortOf(id)).join(', ')}
               </div>
             ),
           ],
@@ -83,7 +83,7 @@ export function NodePanel(props: {
             'GPU time',
             unit?.ms === undefined
               ? 'not measured since the kernels last changed'
-              : `${formatMs(unit.ms)}, ${formatShare(unit.share ?? 0)} of a token${others.length > 0 ? ', of the whole dispatch' : ''}`,
+              : `${formatMs(unit.ms)}, ${formatShare(unit.share ?? 0)} of a token${others.length > 0 ? ', for the whole dispatch' : ''}`,
           ],
         ]}
       />

@@ -5,12 +5,12 @@ import { Badge, Button, Empty, FaultNote, Field, Loading, Table } from '../../..
 import css from './kernels.module.css';
 import { slotOf, summed, useParts, useRefresh } from './queries.ts';
 
-/** Kernels of a slot: of its layers, and of the nodes of its spans. */
+/** Names of the kernels bound in a slot, over its layers and the nodes of its spans. */
 const runningOf = (bound: string): readonly string[] => [
   ...new Set(bound.split(/, | \+ /).map((name) => (name.startsWith('builtin') ? 'built-in' : name))),
 ];
 
-/** Where a kernel may run, a click each; or at whatever globs say. @param props.globs what its author wrote */
+/** Binds a kernel to a compatible slot, or to components by glob. @param props.globs initial globs from the manifest */
 export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonly string[] }) {
   const parts = useParts();
   const refresh = useRefresh();
@@ -31,8 +31,8 @@ export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonl
     .map(({ id }) => id);
   if (slots.length === 0)
     return (
-      <Empty title={`${kernel} fits nothing of the resident model.`}>
-        Its op does not occur there, or it was not compared with its oracle.
+      <Empty title={`${kernel} matches no component of the resident model.`}>
+        The model does not use its op, or the kernel was not compared with the oracle.
       </Empty>
     );
   const words = wanted
@@ -42,7 +42,7 @@ export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonl
   return (
     <div className={css['bindTo']}>
       <Table
-        caption={`Where ${kernel} may run`}
+        caption={`Components that can run ${kernel}`}
         rows={slots}
         keyOf={({ slot }) => slot}
         isSelected={({ bound }) => bound === kernel}
@@ -51,7 +51,7 @@ export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonl
           { key: 'op', head: 'Op', cell: ({ op }) => op },
           {
             key: 'bound',
-            head: 'Runs there now',
+            head: 'Current kernel',
             cell: ({ bound }) =>
               runningOf(bound).map((name) =>
                 name === 'built-in' ? (
@@ -88,7 +88,7 @@ export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonl
       >
         <Field
           label="Other components"
-          hint="Ids or globs, with commas between: * stands within a segment, ** also over dots."
+          hint="Ids or globs, separated by commas. * matches within a segment, ** also across dots."
         >
           {(control) => (
             <input
@@ -115,8 +115,8 @@ export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonl
       <div role="status">
         {bind.data &&
           `${kernel} runs ${summed(bind.data.components)} now${
-            bind.data.replaced.length > 0 ? `, instead of ${bind.data.replaced.join(', ')}` : ''
-          }. It takes effect between two tokens.`}
+            bind.data.replaced.length > 0 ? `, replacing ${bind.data.replaced.join(', ')}` : ''
+          }. It takes effect from the next token.`}
       </div>
       {bind.error && <FaultNote error={bind.error} />}
     </div>

@@ -1,26 +1,26 @@
-/** What is written and not kept elsewhere: it survives a reload of the tab. */
+/** Kernel drafts in session storage, so that they survive a reload of the tab. */
 import type { components } from '../../../api/schema.d.ts';
 
 export type Report = components['schemas']['KernelRegistrationReport'];
 
-/** The text that is worked on, one for each op. */
+/** The draft of a kernel; one per op. */
 export interface Draft {
   readonly source: string;
-  /** The stub it began as. */
+  /** The stub that the draft started from. */
   readonly stub: string;
-  /** Of the stub. */
+  /** Target of the stub. */
   readonly target: string;
-  /** The last check, and the text it was of. */
+  /** Report of the last check, and the source it is for. */
   readonly checked?: { readonly source: string; readonly report: Report };
 }
 
-/** A kernel that was registered from here: the host does not give texts back. */
+/** A kernel registered from this tab, with its source, which the host does not return. */
 export interface Sent {
   readonly source: string;
   readonly report: Report;
 }
 
-/** Where the tab has no storage, or it is full, they last until it is reloaded. */
+/** Fallback when session storage is unavailable or full; lasts until a reload. */
 const memory = new Map<string, string>();
 
 function read(key: string): unknown {
@@ -28,7 +28,7 @@ function read(key: string): unknown {
   try {
     text ??= sessionStorage.getItem(key) ?? undefined;
   } catch {
-    // A tab may be denied its storage.
+    // Session storage may be blocked.
   }
   try {
     return text === undefined ? undefined : (JSON.parse(text) as unknown);
@@ -43,7 +43,7 @@ function write(key: string, value: unknown): void {
   try {
     sessionStorage.setItem(key, text);
   } catch {
-    // Full, or denied.
+    // Storage is full or blocked.
   }
 }
 

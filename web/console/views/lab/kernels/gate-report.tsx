@@ -7,15 +7,15 @@ import { ParityTable } from './parity-table.tsx';
 
 const stages = ['parse', 'interface', 'safety', 'pipeline', 'parity'] as const;
 const about: Readonly<Record<(typeof stages)[number], string>> = {
-  parse: 'the WGSL compiler',
-  interface: 'bindings, types and limits against the op',
-  safety: 'what need not end, what bounds checks cannot see',
-  pipeline: 'compiled for this adapter',
-  parity: 'results against the oracle',
+  parse: 'WGSL compilation',
+  interface: 'bindings, types and limits that the op requires',
+  safety: 'unbounded loops, and accesses that bounds checks miss',
+  pipeline: 'pipeline compilation on this adapter',
+  parity: 'results compared with the oracle',
 };
 const tones = { error: 'bad', warning: 'warn', info: undefined } as const;
 
-/** What the gate found, stage by stage. @param props.isStale the text is another one by now */
+/** Report of the gate by stage. @param props.isStale the source has changed since the check */
 export function GateReport(props: {
   report: Report;
   isStale: boolean;
@@ -35,7 +35,7 @@ export function GateReport(props: {
           </Badge>
         </>
       }
-      tools={isStale && <span className={css['note']}>The text has changed since this check.</span>}
+      tools={isStale && <span className={css['note']}>The source has changed since this check.</span>}
     >
       <ol className={css['stages']} aria-label="Stages of the gate">
         {stages.map((name) => {
@@ -70,10 +70,7 @@ export function GateReport(props: {
                 line === undefined ? (
                   ''
                 ) : (
-                  <Button
-                    onClick={() => goTo({ line, column })}
-                    aria-label={`${line}:${column}, go there in the text`}
-                  >
+                  <Button onClick={() => goTo({ line, column })} aria-label={`Go to ${line}:${column}`}>
                     {line}:{column}
                   </Button>
                 ),
@@ -95,7 +92,7 @@ export function GateReport(props: {
       <Facts
         facts={[
           ['Digest', <code key="digest">{report.digest}</code>],
-          ['Took', formatMs(report.elapsed_ms)],
+          ['Duration', formatMs(report.elapsed_ms)],
         ]}
       />
     </Panel>
@@ -116,7 +113,7 @@ function Tuning({ report: { tuning = [] } }: { report: Report }) {
       .join(', ');
   return (
     <>
-      <h3>Best of the values to try</h3>
+      <h3>Tuning results</h3>
       <Table
         caption="Best overrides by shape"
         rows={tuning}

@@ -8,13 +8,13 @@ import { type Op, type Parts, useOps, useParts } from './queries.ts';
 import { Registered } from './registered.tsx';
 import { Workbench } from './workbench.tsx';
 
-/** `/console/lab/kernels/<op>`: write kernels, have them checked, bind them. */
+/** `/console/lab/kernels/<op>`: write, check and bind kernels. */
 export default function Kernels() {
   const [location, navigate] = useLocation();
   const wanted = decodeURIComponent(location.split('/')[4] ?? '');
   const ops = useOps();
   const parts = useParts();
-  // A text that came from outside is read by a workbench that begins anew.
+  // Remounts the workbench when a draft is replaced from the list of registered kernels.
   const [opened, setOpened] = useState(0);
   if (ops.error) return <FaultNote error={ops.error} retry={() => void ops.refetch()} />;
   if (!ops.data) return <Loading what="the ops" />;
@@ -24,7 +24,7 @@ export default function Kernels() {
       <div className={css['line']}>
         <Field
           label="Op"
-          hint="What the kernel computes. Each op has a text of its own: choosing another one loses nothing."
+          hint="What the kernel computes. Each op has its own draft, so switching loses nothing."
         >
           {(control) => (
             <select
@@ -55,7 +55,7 @@ export default function Kernels() {
   );
 }
 
-/** Kernels for steps of one token run where those for any step do. */
+/** Slots name the op for any step size; kernels for single-token steps run in the same slots. */
 const anyStep = (op: string): string => op.replace('matvec', 'matmul').replace(/_decode$/, '');
 
 function Ops({ ops, slots }: { ops: readonly Op[]; slots: Parts['slots'] }) {
@@ -64,7 +64,7 @@ function Ops({ ops, slots }: { ops: readonly Op[]; slots: Parts['slots'] }) {
     return draft !== undefined && isChanged(draft);
   };
   return (
-    <Panel title="What a kernel can take over">
+    <Panel title="Ops that kernels can implement">
       <Table
         caption="Ops"
         rows={ops}
@@ -76,7 +76,7 @@ function Ops({ ops, slots }: { ops: readonly Op[]; slots: Parts['slots'] }) {
             cell: ({ op }) => (
               <>
                 <Link href={`/console/lab/kernels/${op}`}>{op}</Link>{' '}
-                {draftOf(op) && <Badge tone="warn">your text</Badge>}
+                {draftOf(op) && <Badge tone="warn">draft</Badge>}
               </>
             ),
           },

@@ -3,7 +3,7 @@ import css from './kernels.module.css';
 import { directives, overridesOf, withDirectives, withOverride } from './manifest.ts';
 import type { Op } from './queries.ts';
 
-/** The `//!` lines of the text as fields. */
+/** Form for the `//!` manifest lines of the source. */
 export function ManifestFields(props: { op: Op; source: string; change: (source: string) => void }) {
   const { op, source, change } = props;
   const set = (key: Parameters<typeof withDirectives>[1], value: string) =>
@@ -14,7 +14,10 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
   const overrides = overridesOf(source);
   return (
     <div className={css['fields']}>
-      <Field label="Name" hint="Small letters, digits, _ . and -. A later kernel of a name takes its place.">
+      <Field
+        label="Name"
+        hint="Lowercase letters, digits, _ . and -. A new kernel replaces an earlier one with the same name."
+      >
         {(control) => (
           <input
             {...control}
@@ -28,8 +31,8 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
         label="Dispatch"
         hint={
           <>
-            Workgroups x, y, z over {op.dims.map(({ name }) => name).join(', ')} and the overrides. Usual:{' '}
-            <code>{rule}</code>
+            Workgroup counts x, y, z, computed from {op.dims.map(({ name }) => name).join(', ')} and the
+            overrides. Default: <code>{rule}</code>
           </>
         }
       >
@@ -55,7 +58,7 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
         )}
       </Field>
       <Choices
-        legend="Needs of the adapter"
+        legend="Required adapter features"
         all={op.features}
         chosen={listOf(text('requires'))}
         choose={(chosen) => set('requires', chosen.join(', '))}
@@ -64,7 +67,7 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
         <details className={css['formats']}>
           <summary>Weight formats: {text('dtypes') === '' ? "the model's" : text('dtypes')}</summary>
           <Choices
-            legend="The kernel reads"
+            legend="Supported weight formats"
             all={op.dtypes}
             chosen={listOf(text('dtypes'))}
             choose={(chosen) => set('dtypes', chosen.join(', '))}
@@ -86,7 +89,7 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
                   className={css['small']}
                   aria-label={`Value of ${name}`}
                   value={value}
-                  placeholder={usual ?? 'needed'}
+                  placeholder={usual ?? 'required'}
                   inputMode="decimal"
                   onChange={({ target }) => change(withOverride(source, 'override', name, target.value))}
                 />

@@ -1,6 +1,6 @@
 /**
- * What the host must know of a kernel beside its WGSL stands in `//!` lines at the top of the text, as in the files of
- * `node dist/lab.js`: the fields of the workbench show these lines and rewrite them.
+ * The manifest of a kernel is in `//!` lines at the top of its source, as in the files of `node dist/lab.js`. The
+ * fields of the workbench show and rewrite these lines.
  */
 import { readHeader } from '../../../../../src/lab-tool/header.ts';
 import type { components } from '../../../api/schema.d.ts';
@@ -11,13 +11,13 @@ type Key = 'op' | 'name' | 'entry' | 'dispatch' | 'override' | 'tune' | 'require
 
 const directive = /^\s*\/\/!\s*([\w-]+)(?:\s*:|\s)?\s*(.*)$/;
 
-/** How many lines stand before the first line of WGSL: further down a `//!` line says nothing. */
+/** Number of lines before the first line of WGSL; `//!` lines after it are ignored. */
 function headLines(lines: readonly string[]): number {
   const code = lines.findIndex((line) => !/^\s*(?:\/\/.*)?$/.test(line));
   return code === -1 ? lines.length : code;
 }
 
-/** What the lines of a key say, as it was typed: blanks at its end may be the beginning of what comes next. */
+/** Values of a key as typed; trailing blanks are kept, because the user may still be typing. */
 export function directives(source: string, key: Key): string[] {
   const lines = source.split('\n');
   return lines.slice(0, headLines(lines)).flatMap((line) => {
@@ -26,7 +26,7 @@ export function directives(source: string, key: Key): string[] {
   });
 }
 
-/** The text with these lines for a key in the place of those it had; at the end of the `//!` lines where it had none. */
+/** Returns the source with the lines of a key replaced; new keys go to the end of the `//!` lines. */
 export function withDirectives(source: string, key: Key, values: readonly string[]): string {
   const lines = source.split('\n');
   const head = headLines(lines);
@@ -45,14 +45,14 @@ export function withDirectives(source: string, key: Key, values: readonly string
 
 export interface Override {
   readonly name: string;
-  /** Of the module; absent: it must be given. */
+  /** Default in the module; absent: a value is required. */
   readonly usual: string | undefined;
   readonly value: string;
-  /** Values to try. */
+  /** Values that the gate tries, as typed. */
   readonly tried: string;
 }
 
-/** The overrides that the module declares, and those that only its manifest names. */
+/** Overrides that the module declares, and those that only the manifest names. */
 export function overridesOf(source: string): readonly Override[] {
   const code = source.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, '');
   const declared = new Map(
@@ -76,7 +76,7 @@ export function overridesOf(source: string): readonly Override[] {
   }));
 }
 
-/** The text with another value of an override, or other values to try. Nothing: the line is left out. */
+/** Returns the source with a new value, or new values to try, of an override. An empty value removes the line. */
 export function withOverride(source: string, key: 'override' | 'tune', name: string, value: string): string {
   const kept = overridesOf(source)
     .map((one) =>
@@ -93,8 +93,8 @@ export function withOverride(source: string, key: 'override' | 'tune', name: str
 }
 
 /**
- * What is registered, or what is wrong with the lines.
- * @param op the text must be for it
+ * The registration from the manifest lines, or their faults.
+ * @param op the op that the source must be for
  */
 export function registrationOf(
   source: string,
@@ -126,7 +126,7 @@ export function registrationOf(
       ...(Object.keys(overrides).length === 0 ? {} : { overrides }),
       ...(Object.keys(tunables).length === 0 ? {} : { tunables }),
       ...(requires.length === 0 ? {} : { requires }),
-      // The header's reader lets formats through that the host knows, and no others.
+      // `readHeader` accepts only formats that the host knows.
       ...(dtypes.length === 0 ? {} : { dtypes: dtypes as NonNullable<Registration['dtypes']> }),
     },
   };

@@ -9,7 +9,7 @@ import { asPart, figure, ParityMap } from './parity-map.tsx';
 type Mode = components['schemas']['ParityMode'];
 type Outcome = components['schemas']['ParityRunResult'];
 
-/** How the gate compares, and the bound kernels compared on the live graph. */
+/** Parity settings, and a parity run of the bound kernels on the live graph. */
 export function ModelParity() {
   const running = useRef<AbortController>(null);
   useEffect(() => () => running.current?.abort(), []);
@@ -27,12 +27,12 @@ export function ModelParity() {
   });
   return (
     <Panel
-      title="Parity on the whole model"
+      title="Whole-model parity"
       tools={
         <>
           {run.isPending && <Button onClick={() => running.current?.abort()}>Stop the run</Button>}
           <Button kind="primary" busy={run.isPending} onClick={() => run.mutate()}>
-            {run.isPending ? 'Comparing ...' : 'Compare what is bound'}
+            {run.isPending ? 'Comparing ...' : 'Compare bound kernels'}
           </Button>
         </>
       }
@@ -40,7 +40,7 @@ export function ModelParity() {
       <ModeForm />
       <div role="status">
         {run.isPending &&
-          'It waits until no completion runs, then compares each bound component and the logits.'}
+          'The run waits for running completions, then compares each bound component and the logits.'}
       </div>
       {run.error && <FaultNote error={run.error} />}
       {run.data && <ParityOutcome outcome={run.data} />}
@@ -59,14 +59,14 @@ function ParityOutcome({ outcome }: { outcome: Outcome }) {
       <p role="status">
         <Badge tone={ok ? 'good' : 'bad'}>{ok ? 'passed' : 'failed'}</Badge>{' '}
         {rows.length === 0
-          ? 'Nothing is bound: the logits are those of the built-ins, twice.'
+          ? 'Nothing is bound, so the built-ins were compared with themselves.'
           : `${rows.filter((one) => one.ok).length} of ${rows.length} components are within their limits.`}
       </p>
       <Facts
         facts={[
-          ['KL of the logits', `${figure(logits.kl)} nats, on average over ${logits.positions} positions`],
+          ['KL of the logits', `${figure(logits.kl)} nats, mean over ${logits.positions} positions`],
           ['Same top token', asPart(logits.top1_agreement)],
-          ['Mode', `${mode}${scale === 1 ? '' : `, tolerances times ${scale}`}, seed ${seed}`],
+          ['Mode', `${mode}${scale === 1 ? '' : `, tolerance scale ${scale}`}, seed ${seed}`],
         ]}
       />
       {rows.length > 0 && (
@@ -124,7 +124,7 @@ function ModeFields({ now, changed }: { now: Mode; changed: () => void }) {
         save.mutate();
       }}
     >
-      <Field label="Mode" hint="Of later checks and runs.">
+      <Field label="Mode" hint="Applies to later checks and runs.">
         {(control) => (
           <select {...control} value={mode} onChange={({ target }) => setMode(target.value as Mode['mode'])}>
             <option value="strict">strict</option>
@@ -133,7 +133,7 @@ function ModeFields({ now, changed }: { now: Mode; changed: () => void }) {
           </select>
         )}
       </Field>
-      <Field label="Tolerances times" hint="0.01 to 10">
+      <Field label="Tolerance scale" hint="0.01 to 10">
         {(control) => (
           <input
             {...control}
@@ -144,7 +144,7 @@ function ModeFields({ now, changed }: { now: Mode; changed: () => void }) {
           />
         )}
       </Field>
-      <Field label="Seed" hint="Empty: another one each time.">
+      <Field label="Seed" hint="Empty: a new seed each time.">
         {(control) => (
           <input
             {...control}

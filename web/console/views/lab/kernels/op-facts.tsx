@@ -2,7 +2,7 @@ import { Table } from '../../../parts/index.tsx';
 import css from './kernels.module.css';
 import type { Op } from './queries.ts';
 
-/** What a kernel for the op must compute, and on what. */
+/** Contract of an op: oracle, bindings and dimensions. */
 export const OpFacts = ({ op }: { op: Op }) => (
   <details className={css['facts']}>
     <summary>

@@ -2,11 +2,11 @@ import { useState } from 'react';
 import css from './kernels.module.css';
 
 export interface Cell {
-  /** What it is of: a case, a component. */
+  /** Name of the case or component. */
   readonly of: string;
-  /** Part of what is tolerated: above 1 it fails. Infinity: no finite number. */
+  /** Error divided by its limit: above 1 it fails. Infinity: the error is not finite. */
   readonly part: number;
-  /** The figures, in words. */
+  /** The figures as text. */
   readonly said: string;
 }
 
@@ -16,13 +16,16 @@ interface Line {
 }
 
 const steps = [
-  { upTo: 1e-6, name: 'up to a millionth of the limit' },
-  { upTo: 1e-3, name: 'a thousandth' },
-  { upTo: 1e-1, name: 'a tenth' },
-  { upTo: 1, name: 'the limit' },
+  { upTo: 1e-6, name: 'up to 0.0001 % of the limit' },
+  { upTo: 1e-3, name: '0.1 %' },
+  { upTo: 1e-1, name: '10 %' },
+  { upTo: 1, name: '100 %' },
 ] as const;
 
-/** Errors by how near they come to their limits: dark is near, a cross is above. The table beside it has the figures. */
+/**
+ * Heat map of errors relative to their limits: dark is close to the limit, a cross is above it. The table has the
+ * figures.
+ */
 export function ParityMap({ label, lines }: { label: string; lines: readonly Line[] }) {
   const [told, setTold] = useState<string>();
   const failed = lines[0]?.cells.filter(({ part }) => !(part <= 1)).length ?? 0;
@@ -32,7 +35,7 @@ export function ParityMap({ label, lines }: { label: string; lines: readonly Lin
     <figure className={css['map']}>
       <div
         role="img"
-        aria-label={`${label}: ${failed} of ${count} above their limit; of the others the nearest comes to ${asPart(nearest)} of it. The table has the figures.`}
+        aria-label={`${label}: ${failed} of ${count} above their limit; the largest of the others is at ${asPart(nearest)} of its limit. The table has the figures.`}
         className={css['mapBox']}
         onPointerLeave={() => setTold(undefined)}
       >
@@ -62,7 +65,7 @@ export function ParityMap({ label, lines }: { label: string; lines: readonly Lin
               </span>
             ))}
             <span>
-              <i className={css['over']}>×</i> above it
+              <i className={css['over']}>×</i> above the limit
             </span>
           </>
         )}
@@ -77,9 +80,9 @@ function shadeOf(part: number): string {
 }
 
 export const asPart = (part: number): string =>
-  Number.isFinite(part) ? `${Number((part * 100).toPrecision(2))} %` : 'no finite number';
+  Number.isFinite(part) ? `${Number((part * 100).toPrecision(2))} %` : 'not finite';
 
-/** Errors have many sizes. JSON has no infinities: the host writes null, or the greatest number there is. */
+/** Formats an error of any magnitude. For infinities, which JSON lacks, the host writes null or the largest number. */
 export function figure(value: number | null | undefined): string {
   if (value === undefined) return '';
   if (value === null || Math.abs(value) > 1e300) return 'not finite';

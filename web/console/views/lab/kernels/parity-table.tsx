@@ -4,7 +4,7 @@ import { asPart, type Cell, figure, ParityMap } from './parity-map.tsx';
 
 type Verdict = NonNullable<Report['parity']>[number];
 
-/** The gate's cases against the oracle: as a strip of errors, and in figures. */
+/** The gate's parity cases as a heat map and as a table. */
 export function ParityTable({ report }: { report: Report }) {
   const { parity = [], tolerance, seed } = report;
   if (parity.length === 0) return null;
@@ -38,9 +38,9 @@ export function ParityTable({ report }: { report: Report }) {
         ]}
       />
       <p>
-        NMSE is the mean squared error by the mean square of what the oracle expects.
+        NMSE is the mean squared error divided by the mean square of the oracle output.
         {tolerance &&
-          ` Mode ${tolerance.mode}${tolerance.scale === 1 ? '' : `, tolerances times ${tolerance.scale}`}.`}
+          ` Mode ${tolerance.mode}${tolerance.scale === 1 ? '' : `, tolerance scale ${tolerance.scale}`}.`}
         {seed !== undefined && ` Seed ${seed}.`}
       </p>
     </>
@@ -52,19 +52,19 @@ function cellOf({ case: of, nmse_limit: limit }: Verdict, nmse: number | null): 
   return { of, part, said: `NMSE ${figure(nmse)}, ${asPart(part)} of the limit` };
 }
 
-/** @param least part of the elements that must match */
+/** @param least minimum share of elements that must match, 0 to 1 */
 function mismatches({ case: of, matched_ratio: matched }: Verdict, least: number): Cell {
   const missed = 1 - (matched ?? 0);
   return {
     of,
     part: missed === 0 ? 0 : missed / (1 - least),
-    said: `${asPart(missed)} of the elements are off, ${asPart(1 - least)} may be`,
+    said: `${asPart(missed)} of the elements mismatch, ${asPart(1 - least)} allowed`,
   };
 }
 
 const worstText = ({ output, index, expected, got }: Verdict['worst']): string =>
-  `${output}[${index}]: ${exact(expected)}, got ${exact(got)}`;
+  `${output}[${index}]: expected ${exact(expected)}, got ${exact(got)}`;
 
-/** To as many digits as an f32 has. */
+/** Formats with the precision of an f32. */
 const exact = (value: number | null): string =>
   value === null || Math.abs(value) > 1e300 ? figure(value) : String(Number(value.toPrecision(8)));

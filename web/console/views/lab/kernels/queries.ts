@@ -5,7 +5,7 @@ import type { components } from '../../../api/schema.d.ts';
 export type Parts = components['schemas']['LabParts'];
 export type Kernel = Parts['kernels'][number];
 
-/** Of a descriptor, which is open, what is shown here. */
+/** The members of an op descriptor that the console shows; the OpenAPI schema leaves them open. */
 export interface Op {
   readonly op: string;
   readonly summary: string;
@@ -20,7 +20,7 @@ export interface Op {
     readonly dtype?: string;
     readonly shape?: readonly string[];
   }[];
-  /** Weight formats; empty where no weights are read. */
+  /** Weight formats; empty when the op reads no weights. */
   readonly dtypes: readonly string[];
   readonly features: readonly ('shader-f16' | 'subgroups')[];
   readonly targets: readonly string[];
@@ -39,20 +39,20 @@ export const useOps = () =>
 export const fetchStub = (op: string, target: string) =>
   held(api.GET('/lab/v1/ops/{op}/stub', { params: { path: { op }, query: { target } } }));
 
-/** After something was registered, bound or unbound. */
+/** Refreshes all lab queries after a kernel was registered, bound or unbound. */
 export function useRefresh(): () => Promise<void> {
   const queries = useQueryClient();
   return async () => {
-    // A first answer that is still on its way would be taken for the new one; it was made before the change.
+    // A response in flight from before the change would be taken for the new one.
     await queries.cancelQueries({ queryKey: ['lab'] });
     await queries.invalidateQueries({ queryKey: ['lab'] });
   };
 }
 
-/** `layers.3.attn.norm` as `layers.*.attn.norm`: the host's slots are called so. */
+/** Slot of a component, as the host names it: `layers.3.attn.norm` becomes `layers.*.attn.norm`. */
 export const slotOf = (id: string): string => id.replace(/^layers\.\d+\./, 'layers.*.');
 
-/** Components by slot: `layers.*.attn.norm (4), output.norm`. */
+/** Summarizes components by slot: `layers.*.attn.norm (4), output.norm`. */
 export function summed(ids: readonly string[]): string {
   const counts = Map.groupBy(ids, slotOf);
   return [...counts]

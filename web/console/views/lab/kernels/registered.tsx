@@ -21,7 +21,10 @@ import { type Kernel, summed, useParts, useRefresh } from './queries.ts';
 
 const tones = { accepted: 'good', unverified: 'warn', rejected: 'bad', quarantined: 'bad' } as const;
 
-/** Every kernel that was registered since the host started, and what runs where. @param props.opened its text is in the workbench now */
+/**
+ * Kernels registered since the host started, and where they are bound. @param props.opened called when a kernel's
+ * source was put into the workbench
+ */
 export function Registered({ opened }: { opened: (op: string) => void }) {
   const parts = useParts();
   const refresh = useRefresh();
@@ -63,8 +66,8 @@ export function Registered({ opened }: { opened: (op: string) => void }) {
         <>
           <span className={css['note']} role="status">
             {bound === 0
-              ? 'Everything runs on built-ins.'
-              : `${bound} of ${components.length} components run them.`}
+              ? 'All components run built-in kernels.'
+              : `${bound} of ${components.length} components run registered kernels.`}
           </span>
           <Button disabled={bound === 0} busy={unbind.isPending} onClick={() => unbind.mutate()}>
             Unbind all
@@ -75,12 +78,12 @@ export function Registered({ opened }: { opened: (op: string) => void }) {
       {unbind.error && <FaultNote error={unbind.error} />}
       {kernels.length === 0 ? (
         <Empty title="No kernel is registered.">
-          Choose an op above: its stub is a right kernel already. The host forgets registered kernels when it
-          ends; a saved <Link href="/console/lab/configs">config</Link> keeps them.
+          Choose an op above; its stub is already a correct kernel. Registered kernels are lost when the host
+          exits; a saved <Link href="/console/lab/configs">config</Link> keeps them.
         </Empty>
       ) : (
         <Table
-          caption="Registered kernels, the latest first"
+          caption="Registered kernels, latest first"
           rows={kernels.toReversed()}
           keyOf={({ name }) => name}
           columns={[
@@ -96,7 +99,7 @@ export function Registered({ opened }: { opened: (op: string) => void }) {
                 </>
               ),
             },
-            { key: 'runs', head: 'Runs', cell: ({ name }) => summed(runs(name)) || 'nothing' },
+            { key: 'runs', head: 'Components', cell: ({ name }) => summed(runs(name)) || 'none' },
             {
               key: 'digest',
               head: 'Digest',
@@ -140,25 +143,24 @@ export function Registered({ opened }: { opened: (op: string) => void }) {
         </Row>
       </Dialog>
       <Confirm
-        title={`Replace your text for ${asked?.kernel.op ?? ''}?`}
+        title={`Replace your draft for ${asked?.kernel.op ?? ''}?`}
         open={asked !== undefined}
-        action="Replace it"
+        action="Replace"
         close={() => setAsked(undefined)}
         confirm={() => asked && open(asked.kernel, asked.sent)}
       >
         <p>
-          The workbench holds a text for this op that was not registered. The text of {asked?.kernel.name}{' '}
-          takes its place.
+          The workbench has an unregistered draft for this op. The source of {asked?.kernel.name} replaces it.
         </p>
       </Confirm>
     </Panel>
   );
 }
 
-/** Why a kernel may not run: what its gate said, as far as it was seen here, or what binding it is refused with. */
+/** Why a kernel cannot run: the first gate error seen in this tab, or the reason of its quarantine. */
 function Why({ kernel: { name, state, digest } }: { kernel: Kernel }) {
   const isBarred = state === 'quarantined';
-  // The list has no reasons, a refusal has. No component matches the glob, so nothing is bound, whatever came meanwhile.
+  // The list has no reason, but the refusal to bind has. The glob matches no component, so nothing can be bound.
   const refusal = useQuery({
     queryKey: ['lab-quarantine', digest],
     enabled: isBarred,
@@ -170,7 +172,7 @@ function Why({ kernel: { name, state, digest } }: { kernel: Kernel }) {
       } catch (error) {
         if (error instanceof Fault && error.code === 'not_bindable') return error.message;
       }
-      return 'The device or the host was lost while this content was bound: it may not be bound again.';
+      return 'The device or the host was lost while this kernel was bound. It cannot be bound again.';
     },
   });
   if (isBarred) return <div className={css['why']}>{refusal.data}</div>;

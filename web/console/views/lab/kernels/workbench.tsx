@@ -12,7 +12,7 @@ import { directives, type Registration, registrationOf, withDirectives } from '.
 import { OpFacts } from './op-facts.tsx';
 import { fetchStub, type Op, useRefresh } from './queries.ts';
 
-/** One op's text, its manifest, and what the gate says of both. Mounted anew for another op. */
+/** Editor for the kernel of an op, with manifest fields and gate report. Remounted for each op. */
 export function Workbench({ op }: { op: Op }) {
   const [draft, setDraft] = useState(() => readDraft(op.op));
   const [inline, setInline] = useState<readonly Diagnostic[]>(() => stillTrue(draft));
@@ -70,7 +70,7 @@ export function Workbench({ op }: { op: Op }) {
     );
   const edit = (source: string) => {
     keep({ ...(latest.current ?? draft), source });
-    // Once told, what is wrong with the lines goes as they are set right.
+    // Reported manifest faults are updated while the user corrects them.
     if (faults > 0) setInline(faultsOf(registrationOf(source, op.op)));
   };
   const faults = inline.filter(({ source }) => source === 'manifest').length;
@@ -78,11 +78,11 @@ export function Workbench({ op }: { op: Op }) {
   return (
     <>
       <Panel
-        title={`A kernel for ${op.op}`}
+        title={`Kernel for ${op.op}`}
         tools={
           <>
             <Button onClick={() => startFrom(draft.target)} busy={begin.isPending}>
-              Start again from the stub
+              Reset to the stub
             </Button>
             {gate.isBusy && <Button onClick={gate.stop}>Stop the check</Button>}
             <Button kind="primary" busy={gate.isBusy} onClick={check}>
@@ -113,9 +113,9 @@ export function Workbench({ op }: { op: Op }) {
                   </>
                 )}
                 {gate.isBusy &&
-                  'The kernel goes through the gate. One that never ends is stopped after 20 s.'}
+                  'The gate is checking the kernel. A kernel that does not finish is stopped after 20 s.'}
                 {faults > 0 &&
-                  `Nothing was sent: ${faults} of the //! lines ${faults === 1 ? 'is' : 'are'} wrong, as marked in the text.`}
+                  `Nothing was sent: ${faults} of the //! lines ${faults === 1 ? 'is' : 'are'} invalid, as marked in the source.`}
               </div>
               {checked && !gate.isBusy && (
                 <Button onClick={() => report.current?.focus()}>Go to the report</Button>
@@ -127,8 +127,8 @@ export function Workbench({ op }: { op: Op }) {
               label="Stub"
               hint={
                 isChanged(draft)
-                  ? 'Your text differs from it. It is kept while this tab is open.'
-                  : 'It passes the gate as it is.'
+                  ? 'Your draft differs from the stub. It is kept while this tab is open.'
+                  : 'The unchanged stub passes the gate.'
               }
             >
               {(control) => (
@@ -155,9 +155,9 @@ export function Workbench({ op }: { op: Op }) {
         </Panel>
       )}
       <Confirm
-        title="Replace your text?"
+        title="Replace your draft?"
         open={asked !== undefined}
-        action="Replace it"
+        action="Replace"
         close={() => setAsked(undefined)}
         confirm={() => {
           if (asked !== undefined) start(asked);
@@ -165,15 +165,15 @@ export function Workbench({ op }: { op: Op }) {
         }}
       >
         <p>
-          What you wrote for {op.op} makes way for the stub ({asked}). Until you leave this page, undo in the
-          editor brings it back.
+          The stub ({asked}) replaces your draft for {op.op}. You can undo this in the editor until you leave
+          the page.
         </p>
       </Confirm>
     </>
   );
 }
 
-/** One check at a time; it ends with the view. */
+/** Sends kernels to the gate, one at a time; a check is aborted on unmount. */
 function useGate(done: (registration: Registration, report: Report) => void) {
   const refresh = useRefresh();
   const running = useRef<AbortController>(null);
@@ -190,7 +190,7 @@ function useGate(done: (registration: Registration, report: Report) => void) {
       } catch (failure) {
         if (!signal.aborted) throw failure;
       }
-      // Not awaited: the next check need not wait for lists, which take a slow host a while.
+      // Not awaited: the next check does not wait for the lists, which are slow on a slow host.
       if (!signal.aborted) void refresh();
     },
   });
@@ -199,7 +199,7 @@ function useGate(done: (registration: Registration, report: Report) => void) {
 
 const faultsOf = (made: ReturnType<typeof registrationOf>) => ('faults' in made ? made.faults : []);
 
-/** Findings with a place, for the editor. */
+/** Findings that have a position, for the editor. */
 const diagnosticsOf = ({ stages }: Report): readonly Diagnostic[] =>
   stages.flatMap(({ stage, findings }) =>
     findings.flatMap(({ line, column = 1, length, severity, message }) =>
@@ -218,6 +218,6 @@ const diagnosticsOf = ({ stages }: Report): readonly Diagnostic[] =>
     ),
   );
 
-/** Lines of a check are those of its own text only. */
+/** Diagnostics of the last check, if the source has not changed since. */
 const stillTrue = (draft: Draft | undefined): readonly Diagnostic[] =>
   draft?.checked?.source === draft?.source && draft?.checked ? diagnosticsOf(draft.checked.report) : [];
