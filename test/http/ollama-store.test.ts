@@ -133,7 +133,7 @@ describe('pull', () => {
       );
     }
     for (const model of ['hf.co/only', 'hf.co/../x/y', 'hf:o/n/..'])
-      await expect(ollama.pull({ model })).rejects.toThrow(/is no repository/);
+      await expect(ollama.pull({ model })).rejects.toThrow(/is not a repository/);
     await expect(ollama.pull({ model: 'hf.co/owner/absent' })).rejects.toThrow(/no such repository/);
     expect(await ollama.pull({ model: 'lathe-tiny' })).toEqual({ status: 'success' });
   });
@@ -381,7 +381,7 @@ describe('create', () => {
       [{ files, from: 'lathe-tiny' }, /name a stored model here, or uploads/],
       [{ files: { '../x.gguf': digestOf(tiny) } }, /expected the name of a file/],
       [{ files: { 'x.gguf': digestOf(tiny) } }, /send it with POST \/api\/blobs/],
-      [{ files: { 'x.txt': digestOf(other) } }, /is no GGUF file/],
+      [{ files: { 'x.txt': digestOf(other) } }, /is not a GGUF file/],
       [{ from: 'lathe-tiny', template: '{{ .Prompt }}' }, /template: templates in Go's/],
       [{ from: 'lathe-tiny', adapters: { a: 'b' } }, /adapters are not served/],
       [{ from: 'lathe-tiny', quantize: 'q4_K_M' }, /--quantize/],

@@ -43,14 +43,14 @@ async function peerIn(name: string, peer: string) {
 describe('the command recorder', () => {
   it('makes grants and tokens, lists and revokes them where no host runs', async () => {
     const none = await lathe('grants');
-    expect(none).toEqual({ stdout: 'no grants: nobody may read or write\n', stderr: '', code: 0 });
+    expect(none).toEqual({ stdout: 'no grants: nobody can read or write the racks\n', stderr: '', code: 0 });
     const granted = await lathe(grantOf);
     const [, id = '', until = ''] =
       /^(\w+): bearer may read and write the rack agent until (\S+)\n$/.exec(granted.stdout) ?? [];
     expect(Math.abs(Date.parse(until) - Date.now() - 30 * day)).toBeLessThan(60_000);
     const minted = await lathe('token --rack agent --expires 12h --label ci');
     expect(minted.stdout).toMatch(/^lathe_write_[\w-]{43}\n$/);
-    expect(minted.stderr).toMatch(/^\w+ writes to the rack agent until \S+; the token is shown this once\n$/);
+    expect(minted.stderr).toMatch(/^\w+ may write to the rack agent until \S+; the token is shown only once\n$/);
     const [tokenId = ''] = minted.stderr.split(' ');
 
     const { stdout } = await lathe('grants');
@@ -98,12 +98,12 @@ describe('the command recorder', () => {
     expect((await json<ReviewEntry[]>('review --rack gateway')).map(({ seq }) => seq)).toEqual([last]);
     const shown = await lathe('review --rack gateway');
     expect(shown.stdout).toMatch(new RegExp(`^${last} +20\\S+ +operator +grant +gateway +{`, 'm'));
-    expect((await lathe('review', 'fresh')).stdout).toBe('nothing was done yet\n');
+    expect((await lathe('review', 'fresh')).stdout).toBe('no entries\n');
   });
 
   it('grants what a rack holds already where it is told to, and says so', async () => {
     const past = await lathe('grant --rack workflows --verbs read --expires 2h --from beginning');
-    expect(past.stdout).toMatch(/: bearer may read the rack workflows, what it holds already too, until /);
+    expect(past.stdout).toMatch(/: bearer may read the rack workflows, including events already recorded, until /);
     expect((await lathe('grants --rack workflows')).stdout).toMatch(/ bearer +beginning +until /);
     const { grants } = await json<{ grants: Grant[] }>('grants --rack workflows');
     expect(grants.map(({ includes_past }) => includes_past)).toEqual([true]);
@@ -138,7 +138,7 @@ describe('the command recorder', () => {
   it.each([
     ['token --rack workflows', 1, "No grant to write to the rack 'workflows' is in force"],
     ['grant --rack agent --verbs read --expires 2001-01-31', 2, '--expires is in the past'],
-    ['revoke g1', 1, "there is no grant and no token 'g1'; recorder grants lists them"],
+    ['revoke g1', 1, "there is no grant or token 'g1'; list them with recorder grants"],
     ['grant --rack agnt --verbs read --expires 1d', 2, "did you mean 'agent'?"],
     ['grant --rack agent --verbs read --expires 1d --from yesterday', 2, '--from: expected now or beginning'],
   ])('refuses %s in one line', async (words, code, message) => {
