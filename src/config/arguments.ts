@@ -21,7 +21,7 @@ const flags = {
 };
 const flagNames = Object.keys(flags);
 
-/** Reads a command line. Throws `UsageError` with every fault. */
+/** Parses a command line. Throws `UsageError` with all faults. */
 export function parseCommandLine(args: readonly string[]): Command {
   const { tokens } = parseArgs({
     args: [...args],
@@ -54,7 +54,7 @@ export function parseCommandLine(args: readonly string[]): Command {
       if (isOptionName(name)) given.set(name, true);
       continue;
     }
-    // `--model --quiet` takes the next flag as the value in the lenient mode; that is a forgotten value.
+    // In lenient mode parseArgs reads `--model --quiet` as a value; the user forgot the value.
     if (token.value === undefined || (!token.inlineValue && /^--?[a-z]/.test(token.value))) {
       faults.push(`--${token.name} needs a value`);
     } else if (!isOptionName(name)) {
@@ -88,5 +88,5 @@ export function parseCommandLine(args: readonly string[]): Command {
   );
 }
 
-/** A whole number, or the text itself, which the option's schema then refuses with its own words. */
+/** An integer, or the text itself, which the option's schema then refuses with its own message. */
 const asNumber = (text: string): number | string => (/^-?\d{1,15}$/.test(text) ? Number(text) : text);

@@ -65,7 +65,7 @@ describe('models list', () => {
     const { code, stdout } = await run(folder, 'list');
     expect(code).toBe(0);
     expect(stdout.split('\n')[0]).toMatch(
-      /^NAME +ARCHITECTURE +PARAMETERS +QUANTISATION +SIZE +CONTEXT +REMARK$/,
+      /^NAME +ARCHITECTURE +PARAMETERS +QUANTIZATION +SIZE +CONTEXT +REMARK$/,
     );
     expect(lineOf(stdout, 'lathe-tiny')).toMatch(/llama +3\.7M +Q8_0 +3\.8 MiB +1024 +embedded$/);
     expect(lineOf(stdout, 'owner--tiny/tiny-Q8_0')).toMatch(/llama +3\.7M +Q8_0 +3\.8 MiB +1024$/);
@@ -308,7 +308,7 @@ describe('pull', () => {
     expect((await pullOnce('o/tiny')).stderr).toBe('already downloaded and verified\n');
     expect(await pullOnce('o/tiny:Q4_K_M')).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("no GGUF file 'Q4_K_M' in the repository; there are: tiny-Q8_0.gguf"),
+      stderr: expect.stringContaining("the repository has no GGUF file 'Q4_K_M'; it has: tiny-Q8_0.gguf"),
     });
     expect(lineOf((await run(folder, 'verify')).stdout, 'o--tiny/tiny-Q8_0')).toMatch(
       /checksums of 1 of 1 files/,

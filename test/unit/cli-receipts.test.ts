@@ -128,7 +128,7 @@ describe('receipts verify', () => {
   it('tells a data directory that no host has used, and makes no key in it', async () => {
     const { stderr, code } = await lathe(['receipts', 'verify'], elsewhere);
     expect(stderr).toContain(
-      `there is no database ${join(elsewhere.LATHE_DATA_DIR, 'lathe.db')}: no host has run with it`,
+      `there is no database ${join(elsewhere.LATHE_DATA_DIR, 'lathe.db')}: no host has used it`,
     );
     expect(code).toBe(1);
   });

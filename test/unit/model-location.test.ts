@@ -103,7 +103,7 @@ describe('the model that a name means', () => {
     expect(await locate('https://host/x')).toBe('https://host/x');
     expect(await locate(undefined)).toBe('/package/models/lathe-tiny-q8_0.gguf');
     expect(await locate('lathe-tiny')).toBe('/package/models/lathe-tiny-q8_0.gguf');
-    await expect(locate('./nowhere')).rejects.toThrow(/no model file and no folder/);
+    await expect(locate('./nowhere')).rejects.toThrow(/no file or folder/);
     await expect(locate('z')).rejects.toThrow(/Known models: lathe-tiny, y\. Download one/);
   });
 });

@@ -127,7 +127,7 @@ describe('the command line', () => {
     ]);
     expect(faultsOf(() => parseObserveArguments(['surfaces', '--all', 'x']))).toEqual([
       '--all does not belong to the command surfaces',
-      "surfaces takes no further words, got 'x'",
+      "surfaces takes no arguments, got 'x'",
     ]);
   });
 

@@ -339,9 +339,9 @@ describe('a pull that cannot succeed', () => {
   });
 
   it.each<[string, number, string, RegExp]>([
-    ['is unknown or private', 401, 'unauthorized', /no such repository, or it is not public.*HF_TOKEN/],
+    ['is unknown or private', 401, 'unauthorized', /the repository does not exist or is not public.*HF_TOKEN/],
     ['is gated', 403, 'unauthorized', /accept the model's terms/],
-    ['does not exist', 404, 'not_found', /no such repository, or no revision 'main'/],
+    ['does not exist', 404, 'not_found', /the repository or its revision 'main' does not exist/],
     ['is on a broken server', 500, 'server', /HTTP 500/],
   ])('says why when the repository %s', async (_, status, code, message) => {
     hub.fault = (_request, response) => Boolean(response.writeHead(status).end());
@@ -357,15 +357,15 @@ describe('a pull that cannot succeed', () => {
     hub.token = 'right';
     await expect(run({ token: 'wrong' })).rejects.toMatchObject({
       code: 'unauthorized',
-      message: expect.stringContaining('the token in HF_TOKEN is not accepted'),
+      message: expect.stringContaining('the hub does not accept the token in HF_TOKEN'),
     });
   });
 
   it.each<[string, string, RegExp]>([
-    ['HTML', '<!doctype html><p>Please log in', /is not JSON of a hub: it is HTML or XML; check HF_ENDPOINT/],
-    ['broken JSON', '[{"type": "file", ', /is not JSON of a hub: .*JSON.*; check HF_ENDPOINT/],
-    ['no list', '{"files": []}', /the list of files of owner\/tiny-GGUF is not one; check HF_ENDPOINT/],
-    ['a list of other things', '[null, 5]', /the list of files of owner\/tiny-GGUF is not one/],
+    ['HTML', '<!doctype html><p>Please log in', /is not JSON from a hub: it is HTML or XML; check HF_ENDPOINT/],
+    ['broken JSON', '[{"type": "file", ', /is not JSON from a hub: .*JSON.*; check HF_ENDPOINT/],
+    ['no list', '{"files": []}', /the file list of owner\/tiny-GGUF is not valid; check HF_ENDPOINT/],
+    ['a list of other things', '[null, 5]', /the file list of owner\/tiny-GGUF is not valid/],
   ])('says so when the hub answers with %s', async (_, body, message) => {
     hub.fault = (_request, response) =>
       Boolean(response.writeHead(200, { 'content-type': 'application/json' }).end(body));
@@ -387,7 +387,7 @@ describe('a pull that cannot succeed', () => {
     };
     await expect(run()).rejects.toMatchObject({
       code: 'server',
-      message: expect.stringMatching(/the list of files of owner\/tiny-GGUF does not end/),
+      message: expect.stringMatching(/the file list of owner\/tiny-GGUF does not end/),
     });
     expect(hub.log).toHaveLength(pages);
   });
@@ -446,7 +446,7 @@ describe('a pull that cannot succeed', () => {
       hub.files = [{ path, content }];
       await expect(run()).rejects.toMatchObject({
         code: 'server',
-        message: expect.stringContaining('no path inside'),
+        message: expect.stringContaining('not a valid path inside'),
       });
     }
   });
