@@ -136,7 +136,7 @@ describe('the command recorder', () => {
   });
 
   it.each([
-    ['token --rack workflows', 1, "No grant to write to the rack 'workflows' is in force"],
+    ['token --rack workflows', 1, "There is no active grant to write to the rack 'workflows'"],
     ['grant --rack agent --verbs read --expires 2001-01-31', 2, '--expires is in the past'],
     ['revoke g1', 1, "there is no grant or token 'g1'; list them with recorder grants"],
     ['grant --rack agnt --verbs read --expires 1d', 2, "did you mean 'agent'?"],

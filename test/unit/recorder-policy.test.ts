@@ -47,14 +47,14 @@ describe('a policy', () => {
       'policy.retention.days': expect.stringContaining('1 to 3650'),
       'policy.retention.bytes': expect.stringContaining('64 GiB'),
       'policy.retention.events': expect.stringContaining('100000000'),
-      'policy.redact[1]': expect.stringContaining('no RE2 expression'),
+      'policy.redact[1]': expect.stringContaining('not a valid RE2 expression'),
       'policy.redact[2]': expect.stringContaining('did you mean @credentials?'),
       'policy.redact[3]': 'is empty',
-      'policy.redact[4]': expect.stringContaining('without characters'),
-      'policy.redact[5]': expect.stringContaining('no RE2 expression'),
+      'policy.redact[4]': expect.stringContaining('matches the empty string'),
+      'policy.redact[5]': expect.stringContaining('not a valid RE2 expression'),
       'policy.redact[6]': expect.stringContaining('at most 512'),
       'policy.redact[7]': expect.stringContaining('states'),
-      'policy.redact[8]': expect.stringContaining('no set of patterns'),
+      'policy.redact[8]': expect.stringContaining('not a pattern set'),
     });
     for (const days of [1.5, 3651, Number.NaN, -1, '7'])
       expect(violationsOf({ retention: { days } }), String(days)).toHaveProperty(['policy.retention.days']);

@@ -100,6 +100,6 @@ it('a closed recorder refuses', async () => {
 it('a folder that cannot be made is told', async () => {
   const { folder } = await open('told');
   const beneath = join(folder, 'recorder.db', 'deeper');
-  await expect(open('x', { folder: beneath })).rejects.toThrow(/folder .*deeper cannot be used/);
+  await expect(open('x', { folder: beneath })).rejects.toThrow(/cannot use the recorder's folder .*deeper/);
   rmSync(join(folder, '..', 'x'), { recursive: true, force: true });
 });
