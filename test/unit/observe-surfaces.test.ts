@@ -53,7 +53,7 @@ describe('surfaces', () => {
       unit: 'ms',
       provenance: 'measured',
       nullable: true,
-      description: 'From the request to the first piece of its answer.',
+      description: 'From the request to the first piece of the answer.',
       operators: ['eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in', 'not_in', 'is_null'],
       aggregates: ['count', 'count_distinct', 'sum', 'avg', 'min', 'max', 'p50', 'p95', 'p99'],
     });
