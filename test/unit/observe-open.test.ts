@@ -140,7 +140,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     });
     expect(answer.warnings).toEqual([expect.stringContaining('older than the surface completions')]);
     const gateway = await host.observe.query({ surface: 'gateway_requests' }, 'operator');
-    expect(gateway.warnings).toEqual([expect.stringContaining('no gateway keeps its ledger')]);
+    expect(gateway.warnings).toEqual([expect.stringContaining('no gateway uses this database')]);
     expect((await host.observe.query({ surface: 'acts' }, 'operator')).rows).toHaveLength(1);
   });
 
@@ -167,7 +167,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     const refusal = (await host.observe.query(heavy, 'operator').catch((error: unknown) => error)) as Error;
     expect(refusal).toMatchObject({ kind: 'over_budget', code: 'query_over_budget' });
     expect(refusal.message).toMatch(
-      /^No answer within 25 ms: .*searched.*p95_total_ms needs every value.*gathered by id, wire/,
+      /^The query took more than 25 ms: .*searches.*p95_total_ms must hold every value.*groups rows by id, wire/,
     );
     expect(refusal.message).toContain('"column": "started_at", "op": "gte"');
     expect(refusal.message).toMatch(/leave out p95_total_ms; or group by fewer columns\.$/);
@@ -239,7 +239,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     ]);
     expect(JSON.stringify(answer)).not.toContain('abcdefghijklmnopqrstuvwxyz');
     expect(answer.redactions).toContainEqual({
-      what: 'passages of texts in the rack agent',
+      what: 'passages in the rack agent',
       reason: expect.stringContaining('policy') as string,
       count: 1,
     });

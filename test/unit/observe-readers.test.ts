@@ -278,7 +278,7 @@ describe('a reader of SQLite', () => {
     for (const sql of ['break', 'end']) {
       await expect(ask(reader, sql)).rejects.toMatchObject({
         kind: 'unavailable',
-        message: expect.stringContaining('broke down') as string,
+        message: expect.stringContaining('the thread that reads the database failed') as string,
       });
       expect(await ask(reader, 'select a from t')).toEqual([{ a: 1 }]);
     }

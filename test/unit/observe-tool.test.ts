@@ -112,12 +112,12 @@ describe('the command line', () => {
       ),
     ).toEqual([
       "--where 'total_ms': expected 'COLUMN OP VALUE', as 'total_ms > 1000'",
-      "--where 'total_ms gtt 5': 'gtt' is no operator (did you mean 'gt'?)",
+      "--where 'total_ms gtt 5': 'gtt' is not an operator (did you mean 'gt'?)",
       "--where 'total_ms gt': gt needs a value",
-      "--group-by 'started_at:hours': 'hours' is no part of the time (did you mean 'hour'?)",
-      "--aggregate 'p96(total_ms)': 'p96' is no aggregate (did you mean 'p95'?)",
+      "--group-by 'started_at:hours': 'hours' is not a bucket (did you mean 'hour'?)",
+      "--aggregate 'p96(total_ms)': 'p96' is not an aggregate (did you mean 'p95'?)",
       "--aggregate 'p95 total_ms': expected 'FN(COLUMN)', as 'p95(total_ms)' or 'count as answers'",
-      "--order-by 'model:down': 'down' is no direction: expected asc, desc",
+      "--order-by 'model:down': 'down' is not a direction: expected asc, desc",
     ]);
     expect(faultsOf(() => parametersOf(['since', '=x']))).toHaveLength(2);
     expect(faultsOf(() => parseObserveArguments(['tial', 'acts']))[0]).toContain("did you mean 'tail'?");
@@ -308,9 +308,9 @@ test('below a table stands what it covers and what it lacks', () => {
   };
   const look = { paint, width: Infinity };
   expect(closingLines({ rows: 3, more: true, hidden: ['a', 'b'] }, envelope, look)).toEqual([
-    '3 groups of 340 rows, from 2026-06-15T10:00:00.000Z to 2026-06-15T11:00:00.000Z; there are more: --all, or a larger --limit',
+    '3 groups of 340 rows, from 2026-06-15T10:00:00.000Z to 2026-06-15T11:00:00.000Z; there are more rows: use --all or a larger --limit',
     'rows with a value: first_token_ms 12',
-    'no room for a, b: --select some, or --json',
+    'columns that do not fit: a, b; use --select or --json',
     'gap: 1 row lost between A and B (overload)',
     'warning: \uFFFD[2Jno time',
     'left out: passages (2): its policy',

@@ -177,7 +177,7 @@ describe('the racks of a data directory without a host', () => {
       'the rack gateway',
       'the rack external',
     ]);
-    expect(warnings.join()).toContain('does not stand in the review');
+    expect(warnings.join()).toContain('is not recorded in the review');
     expect(photograph()).toEqual(before);
   });
 
@@ -196,7 +196,7 @@ describe('the racks of a data directory without a host', () => {
     const { rows, redactions } = await transcript();
     expect(rows).toEqual([]);
     expect(redactions.map(({ what }) => what)).toContain(
-      'what was recorded in the rack agent before it was granted',
+      'events recorded in the rack agent before the grant',
     );
   });
 
@@ -211,7 +211,7 @@ describe('the racks of a data directory without a host', () => {
   test('beside a running host they are the host’s', async () => {
     const lock = lockDataDir(dataDir);
     try {
-      await expect(transcript()).rejects.toThrow(/a host \(process \d+\) has the data directory/);
+      await expect(transcript()).rejects.toThrow(/a host \(process \d+\) runs on the data directory/);
     } finally {
       lock.release();
     }

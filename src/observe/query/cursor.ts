@@ -64,7 +64,7 @@ export function readCursor(
   { digest, order }: Pick<CheckedQuery, 'digest' | 'order'>,
 ): Required<Pick<CheckedQuery, 'after' | 'asOf'>> | string {
   const read = shape.safeParse(decoded(cursor));
-  if (!read.success) return 'is no cursor of ours: send the `next` of the page before, as it is';
+  if (!read.success) return 'is not a valid cursor: send the `next` of the previous page unchanged';
   const { query, now, after } = read.data;
   if (query !== digest)
     return 'belongs to another query: send it with the same query; only `limit` may differ';
