@@ -147,7 +147,12 @@ export const optionTable = {
     value: 'N',
     help: "context length in tokens (default: the model's own, at most 32768 and as much as fits in memory)",
   },
-  parallel: { schema: whole(1, 1024, ''), kind: 'number', value: 'N', help: 'number of sequences decoded in parallel' },
+  parallel: {
+    schema: whole(1, 1024, ''),
+    kind: 'number',
+    value: 'N',
+    help: 'number of sequences decoded in parallel',
+  },
   queue: {
     schema: whole(0, 65_536, ''),
     kind: 'number',

@@ -113,7 +113,9 @@ function mcpServers(raw: unknown, folder: string, faults: TableFault[]): Record<
 function wayFaults(table: Readonly<Record<string, unknown>>, path: KeyPath): TableFault[] {
   const has = (member: string) => table[member] !== undefined;
   if (has('command') && has('url'))
-    return [{ path: [...path, 'url'], message: 'the server also has a command; keep one of command and url' }];
+    return [
+      { path: [...path, 'url'], message: 'the server also has a command; keep one of command and url' },
+    ];
   if (!has('command') && !has('url'))
     return [{ path, message: 'needs command = ["program", "argument"] or url = "https://..."' }];
   const [way, others] = has('command')

@@ -20,10 +20,14 @@ export function closingLines(
   return [
     ...lines(
       'dim',
-      [scope(rows, envelope), ...(more ? ['there are more rows: use --all or a larger --limit'] : [])].join('; '),
+      [scope(rows, envelope), ...(more ? ['there are more rows: use --all or a larger --limit'] : [])].join(
+        '; ',
+      ),
     ),
     ...known(envelope).flatMap((text) => lines('dim', text)),
-    ...(hidden.length > 0 ? lines('dim', `columns that do not fit: ${hidden.join(', ')}; use --select or --json`) : []),
+    ...(hidden.length > 0
+      ? lines('dim', `columns that do not fit: ${hidden.join(', ')}; use --select or --json`)
+      : []),
     ...coverage.gaps.flatMap(({ from, to, rows: lost, reason }) =>
       lines('warn', `gap: ${counted(lost, 'row')} lost between ${from} and ${to} (${reason})`),
     ),

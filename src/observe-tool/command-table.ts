@@ -28,7 +28,11 @@ const flagTable = {
     value: "'COLUMN OP VALUE'",
     help: "condition, for example 'total_ms > 1000', 'wire in chat,messages' or 'started_at gte -24h' (repeatable; all must hold)",
   },
-  'group-by': { kind: 'list', value: 'COLUMN[:BUCKET]', help: 'for example model or started_at:hour (repeatable)' },
+  'group-by': {
+    kind: 'list',
+    value: 'COLUMN[:BUCKET]',
+    help: 'for example model or started_at:hour (repeatable)',
+  },
   aggregate: {
     kind: 'list',
     value: "'FN(COLUMN)'",
@@ -41,7 +45,11 @@ const flagTable = {
     help: 'maximum number of rows, 1 to 1000 (default 100); with --all, rows per page',
   },
   all: { kind: 'flag', help: 'read all rows, page by page' },
-  file: { kind: 'text', value: 'FILE', help: 'read the query as JSON, as in POST /observe/v1/query; - is stdin' },
+  file: {
+    kind: 'text',
+    value: 'FILE',
+    help: 'read the query as JSON, as in POST /observe/v1/query; - is stdin',
+  },
   param: { kind: 'list', value: 'NAME=VALUE', help: 'parameter of the question (repeatable)' },
   every: { kind: 'text', value: 'TIME', help: 'polling interval, for example 500ms, 2s or 1m (default 1s)' },
   last: { kind: 'number', value: 'N', help: 'print the latest N rows first (default 0)' },
@@ -57,7 +65,13 @@ const commandTable = {
     flags: ['select', 'where', 'group-by', 'aggregate', 'order-by', 'limit', 'all', 'file'],
     help: 'print rows of a surface, or aggregates of them',
   },
-  ask: { words: 'QUESTION', least: 1, most: 1, flags: ['param', 'limit', 'all'], help: 'answer a named question' },
+  ask: {
+    words: 'QUESTION',
+    least: 1,
+    most: 1,
+    flags: ['param', 'limit', 'all'],
+    help: 'answer a named question',
+  },
   tail: {
     words: 'SURFACE',
     least: 1,

@@ -4,7 +4,8 @@ import type { Answered, Source } from './source.ts';
 
 export const hints: HostHints = {
   token: "name the file with the host's bearer token: --bearer-token-file FILE",
-  start: 'name another with --url, or leave out --url to read the data directory of a host that is not running',
+  start:
+    'name another with --url, or leave out --url to read the data directory of a host that is not running',
   unavailable: (_, message) => message,
 };
 

@@ -43,8 +43,7 @@ export async function stoppedSource({
   };
 }
 
-const notInReview =
-  'no host is running, so this read is not recorded in the review';
+const notInReview = 'no host is running, so this read is not recorded in the review';
 
 const asText = <Document>(document: Document): Answered<Document> => ({
   document,

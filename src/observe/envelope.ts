@@ -22,7 +22,8 @@ export async function answerTo(query: CheckedQuery, means: Means): Promise<Parts
   const page = found.slice(0, limit);
   const last = found.length > limit ? page.at(-1) : undefined;
   const next = last && nextCursor(query, last, now);
-  const tooLong = 'there is no cursor for the next page, because the texts it would contain are too long: order by another column';
+  const tooLong =
+    'there is no cursor for the next page, because the texts it would contain are too long: order by another column';
   const left = { ...means, budgetMs: budgetMs - (performance.now() - begun) };
   const { coverage, warnings } = await coverageOf(query, left);
   return {

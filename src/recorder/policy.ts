@@ -79,7 +79,8 @@ function faultsOf(pattern: string, count: (states: number) => number): string | 
     return `'${pattern.slice(0, 60)}' is not a pattern set; the sets are: ${known.join(', ')}${didYouMean(pattern, known, (name) => name)}. To match a literal @ at the beginning of a pattern, write [@]...`;
   }
   if (pattern === '') return 'is empty';
-  if (pattern.length > longestPattern) return `has ${pattern.length} characters, expected at most ${longestPattern}`;
+  if (pattern.length > longestPattern)
+    return `has ${pattern.length} characters, expected at most ${longestPattern}`;
   try {
     const compiled = RE2JS.compile(pattern);
     if (compiled.test(''))

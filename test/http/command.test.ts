@@ -240,7 +240,9 @@ describe('start-up', () => {
     }
     const wrong = start(['--gpu', '--port', '0', '--data-dir', folder, '--model', 'smal-q8_0']);
     expect((await wrong.exit).code).toBe(1);
-    expect(wrong.output.stderr).toContain("(did you mean 'Small-Q8_0'?). Known models: lathe-tiny, Small-Q8_0.");
+    expect(wrong.output.stderr).toContain(
+      "(did you mean 'Small-Q8_0'?). Known models: lathe-tiny, Small-Q8_0.",
+    );
     const absent = start(['--gpu', '--port', '0', '--model', './nothing']);
     expect((await absent.exit).code).toBe(1);
     expect(absent.output.stderr).toMatch(/there is no file or folder .*nothing\./);

@@ -215,9 +215,7 @@ describe('models verify', () => {
     expect(code).toBe(1);
     expect(stderr).toBe('lathe: 3 of 3 models are bad: o--face, o--half/half, o--tiny/tiny-Q8_0\n');
     const problems = Object.fromEntries(entries.map(({ name, problems: found }) => [name, String(found)]));
-    expect(problems['o--face']).toMatch(
-      /tokenizer\.json has 1 bytes, expected \d+; pull the model again/,
-    );
+    expect(problems['o--face']).toMatch(/tokenizer\.json has 1 bytes, expected \d+; pull the model again/);
     expect(problems['o--half/half']).toMatch(/half\.gguf\.part is incomplete; pull it again/);
     expect(problems['o--tiny/tiny-Q8_0']).toMatch(
       /does not match its sha256 \(expected [0-9a-f]{64}, got [0-9a-f]{64}\)/,

@@ -134,7 +134,9 @@ describe('pull', () => {
     }
     for (const model of ['hf.co/only', 'hf.co/../x/y', 'hf:o/n/..'])
       await expect(ollama.pull({ model })).rejects.toThrow(/is not a repository/);
-    await expect(ollama.pull({ model: 'hf.co/owner/absent' })).rejects.toThrow(/the repository or its revision/);
+    await expect(ollama.pull({ model: 'hf.co/owner/absent' })).rejects.toThrow(
+      /the repository or its revision/,
+    );
     expect(await ollama.pull({ model: 'lathe-tiny' })).toEqual({ status: 'success' });
   });
 });

@@ -50,7 +50,9 @@ describe('the command recorder', () => {
     expect(Math.abs(Date.parse(until) - Date.now() - 30 * day)).toBeLessThan(60_000);
     const minted = await lathe('token --rack agent --expires 12h --label ci');
     expect(minted.stdout).toMatch(/^lathe_write_[\w-]{43}\n$/);
-    expect(minted.stderr).toMatch(/^\w+ may write to the rack agent until \S+; the token is shown only once\n$/);
+    expect(minted.stderr).toMatch(
+      /^\w+ may write to the rack agent until \S+; the token is shown only once\n$/,
+    );
     const [tokenId = ''] = minted.stderr.split(' ');
 
     const { stdout } = await lathe('grants');
@@ -103,7 +105,9 @@ describe('the command recorder', () => {
 
   it('grants what a rack holds already where it is told to, and says so', async () => {
     const past = await lathe('grant --rack workflows --verbs read --expires 2h --from beginning');
-    expect(past.stdout).toMatch(/: bearer may read the rack workflows, including events already recorded, until /);
+    expect(past.stdout).toMatch(
+      /: bearer may read the rack workflows, including events already recorded, until /,
+    );
     expect((await lathe('grants --rack workflows')).stdout).toMatch(/ bearer +beginning +until /);
     const { grants } = await json<{ grants: Grant[] }>('grants --rack workflows');
     expect(grants.map(({ includes_past }) => includes_past)).toEqual([true]);

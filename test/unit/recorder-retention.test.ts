@@ -98,7 +98,9 @@ describe('what a sweep removes is in no byte of the files', () => {
     reader.exec('begin');
     reader.prepare('select count(*) from events').get();
     // Somebody who reads keeps the log from being emptied.
-    expect(() => sweep(history, { ...endless, events: 1 }, '2030-01-01T00:00:00.000Z')).toThrow(/cannot truncate the WAL/);
+    expect(() => sweep(history, { ...endless, events: 1 }, '2030-01-01T00:00:00.000Z')).toThrow(
+      /cannot truncate the WAL/,
+    );
     expect(filesWith(path, '<first!>')).not.toEqual([]);
     reader.exec('commit');
     reader.close();

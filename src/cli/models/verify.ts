@@ -141,8 +141,7 @@ async function readShards(location: string) {
 async function compare(path: string, { label, sizeBytes, kind, hex }: Known): Promise<string | undefined> {
   try {
     const { size } = await stat(path);
-    if (size !== sizeBytes)
-      return `${label} has ${size} bytes, expected ${sizeBytes}; pull the model again`;
+    if (size !== sizeBytes) return `${label} has ${size} bytes, expected ${sizeBytes}; pull the model again`;
     const hash = kind === 'md5' ? createHash('md5') : contentHash(kind, sizeBytes);
     for await (const bytes of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(bytes);
     const found = hash.digest('hex');
@@ -166,9 +165,7 @@ async function checkTensors(
         bar.show(`${name}: tensors`, done, total),
       );
       for (const { name: tensor, row } of bad)
-        problems.push(
-          `tensor '${tensor}' has a value that is not finite (row ${row}); pull the model again`,
-        );
+        problems.push(`tensor '${tensor}' has a value that is not finite (row ${row}); pull the model again`);
       return bad.length === 0 ? digest : undefined;
     } finally {
       await file.close();

@@ -251,9 +251,14 @@ const isFile = (path: string): Promise<boolean> =>
   );
 
 const gone = (name: string): HttpError =>
-  new HttpError(404, 'model_not_found', `the model '${name.slice(0, 200)}' has no files in the data directory`, {
-    param: 'model',
-  });
+  new HttpError(
+    404,
+    'model_not_found',
+    `the model '${name.slice(0, 200)}' has no files in the data directory`,
+    {
+      param: 'model',
+    },
+  );
 
 const noRepository = (name: string): HttpError =>
   new HttpError(

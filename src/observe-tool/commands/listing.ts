@@ -42,11 +42,7 @@ export const schema: Run = async ({ source, word, flags, look, print, printJson 
   const { surface, description, time, key, columns } = document;
   print([
     ...wrap(printable(`${surface}: ${description}`), look.width, '  '),
-    ...wrap(
-      printable(`newest first by ${time}; unique by ${key.join(', ')}`),
-      look.width,
-      '  ',
-    ),
+    ...wrap(printable(`newest first by ${time}; unique by ${key.join(', ')}`), look.width, '  '),
     '',
     ...table(
       [

@@ -61,7 +61,10 @@ export function valuesOf(
 ): Value[] {
   const { expected, read } = readers[op === 'is_null' ? 'flag' : type];
   if (isList(op) !== Array.isArray(value)) {
-    fault('', isList(op) ? `expected a list; each element must be ${expected}` : `expected ${expected}, got a list`);
+    fault(
+      '',
+      isList(op) ? `expected a list; each element must be ${expected}` : `expected ${expected}, got a list`,
+    );
     return [];
   }
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];

@@ -57,8 +57,7 @@ export const tokensByDayAndAgent = question('tokens_by_day_and_agent', {
 });
 
 export const firstTokenP95 = question('first_token_p95', {
-  description:
-    'Time to the first token, by period and model.',
+  description: 'Time to the first token, by period and model.',
   parameters: {
     since: from('-24h'),
     by: by('hour'),
@@ -124,8 +123,7 @@ export const errorsByWire = question('errors_by_wire', {
 });
 
 export const measurementCoverage = question('measurement_coverage', {
-  description:
-    'For how many completions of each wire times and token counts were measured.',
+  description: 'For how many completions of each wire times and token counts were measured.',
   parameters: { since: from('-7d') },
   query: (asked) => ({
     surface: 'completions',

@@ -63,7 +63,8 @@ export class ReadingThread {
   async ask(question: Question, deadlineMs: number): Promise<Exclude<Reply, { ready: true }> | 'late'> {
     this.#worker.ref();
     try {
-      if ((await raceTimeout(this.#ready, startPatience)) === 'late') throw new Error('the thread does not start');
+      if ((await raceTimeout(this.#ready, startPatience)) === 'late')
+        throw new Error('the thread does not start');
       const reply = new Promise<Reply | Error>((resolve) => {
         this.#hear = resolve;
         if (this.#ended) resolve(this.#ended);

@@ -36,7 +36,12 @@ export const completions: Surface = {
       required,
     ),
     text('operation', 'derived', 'chat, text_completion or embeddings.', required),
-    text('by', 'derived', 'Who sent the request: operator, session:ID, peer:NAME, local, agent:NAME or host.', required),
+    text(
+      'by',
+      'derived',
+      'Who sent the request: operator, session:ID, peer:NAME, local, agent:NAME or host.',
+      required,
+    ),
     flag('stream', 'derived', 'Whether the client asked for a stream.', required),
     text('requested_model', 'claimed', 'Model name in the request.'),
     text('model', 'derived', 'Model that answered.'),

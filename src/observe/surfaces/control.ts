@@ -42,7 +42,9 @@ export const receipts: Surface = {
     text('agent', 'derived', 'Agent of a task.', { sql: jsonText(receipt, 'agent') }),
     text('workflow', 'derived', 'Workflow of a run.', { sql: jsonText(receipt, 'workflow') }),
     text('harness', 'claimed', 'Program of an external session.', { sql: jsonText(receipt, 'harness') }),
-    text('client', 'claimed', 'Client that an external session works for.', { sql: jsonText(receipt, 'client') }),
+    text('client', 'claimed', 'Client that an external session works for.', {
+      sql: jsonText(receipt, 'client'),
+    }),
     integer('exit_code', 'claimed', 'Exit code of an external session.', {
       sql: jsonInteger(receipt, undefined, 'exit_code'),
     }),

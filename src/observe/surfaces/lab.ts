@@ -27,7 +27,12 @@ export const parity: Surface = {
     number('kl', 'measured', 'KL divergence of the next-token probabilities from the reference.', {
       unit: 'nats',
     }),
-    number('top1_agreement', 'measured', 'Share of positions at which the most likely token is the reference’s.', { unit: '1' }),
+    number(
+      'top1_agreement',
+      'measured',
+      'Share of positions at which the most likely token is the reference’s.',
+      { unit: '1' },
+    ),
     number('elapsed_ms', 'measured', 'Duration.', ms),
   ],
 };
@@ -54,8 +59,12 @@ export const bench: Surface = {
     number('baseline_decode_tps', 'measured', 'Decode speed with the built-in kernels.', tps),
     number('bound_prefill_tps', 'measured', 'Prefill speed with the bound kernels.', tps),
     number('bound_decode_tps', 'measured', 'Decode speed with the bound kernels.', tps),
-    number('ratio_low', 'derived', 'Ratio of bound to built-in speed: low end of the 95% interval.', { unit: '1' }),
-    number('ratio_high', 'derived', 'Ratio of bound to built-in speed: high end of the 95% interval.', { unit: '1' }),
+    number('ratio_low', 'derived', 'Ratio of bound to built-in speed: low end of the 95% interval.', {
+      unit: '1',
+    }),
+    number('ratio_high', 'derived', 'Ratio of bound to built-in speed: high end of the 95% interval.', {
+      unit: '1',
+    }),
     number('elapsed_ms', 'measured', 'Duration.', ms),
   ],
 };

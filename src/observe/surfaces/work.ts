@@ -70,7 +70,9 @@ export const runs: Surface = {
       sql: written`(case when t.waiting_on in ('time', 'schedule') then ${jsonText('t.gate', 'until_at')} end)`,
     }),
     text('suspend_kind', 'derived', 'interior_gate, entry_gate or crash.'),
-    integer('cycle', 'measured', 'For scheduled and armed runs: number of cycles so far.', { sql: 't.wrapper_cycle' }),
+    integer('cycle', 'measured', 'For scheduled and armed runs: number of cycles so far.', {
+      sql: 't.wrapper_cycle',
+    }),
     text('requested', 'derived', 'pause or cancel, to be carried out at the next step.'),
     text('retried_from', 'derived', 'Run that this run retries.'),
     time('started_at', 'measured', 'When the run was accepted.', required),
