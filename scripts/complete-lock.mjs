@@ -1,9 +1,9 @@
 /**
  * Adds the platform packages that npm left out to package-lock.json, and prints how many.
  *
- * npm writes no entry for an optional package that the registry does not serve (a mirror may have only its own platforms).
- * Then `npm ci` refuses the lock file as incomplete on every machine. An entry without an integrity hash is valid:
- * machines of that platform download the package, others skip it.
+ * npm writes no entry for an optional package that the registry does not serve (a mirror may have only its own
+ * platforms). Then `npm ci` refuses the lock file as incomplete on every machine. An entry without an integrity hash is
+ * valid: machines of that platform download the package, others skip it.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath, pathToFileURL } from 'node:url';

@@ -2,7 +2,10 @@ import { statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { runInForeground } from '../src/platform/foreground.mjs';
 
-/** npm runs scripts in the package folder, but paths on the command line are relative to the folder where npm was called. */
+/**
+ * npm runs scripts in the package folder, but paths on the command line are relative to the folder where npm was
+ * called.
+ */
 const callerFolder = ({ npm_lifecycle_event: script, INIT_CWD: folder }) =>
   script && folder && statSync(folder, { throwIfNoEntry: false })?.isDirectory() ? folder : process.cwd();
 

@@ -1,6 +1,7 @@
 /**
- * Ensures that the tests find PostgreSQL, bubblewrap and Chromium. Installs missing ones with apt if it runs as root, and
- * otherwise prints how to install them; the tests that need them are then skipped. Using the host needs none of them.
+ * Ensures that the tests find PostgreSQL, bubblewrap and Chromium. Installs missing ones with apt if it runs as root,
+ * and otherwise prints how to install them; the tests that need them are then skipped. Using the host needs none of
+ * them.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';

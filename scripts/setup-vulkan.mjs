@@ -1,6 +1,6 @@
 /**
- * Ensures that Dawn finds a Vulkan driver. If there is none it installs Mesa's drivers, which include lavapipe, a software
- * driver. That needs root; without it the commands are printed.
+ * Ensures that Dawn finds a Vulkan driver. If there is none it installs Mesa's drivers, which include lavapipe, a
+ * software driver. That needs root; without it the commands are printed.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';

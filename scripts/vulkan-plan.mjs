@@ -1,6 +1,6 @@
 /**
- * Decisions of setup-vulkan as pure functions of the facts about the machine. Plain JavaScript, like all of scripts/: it
- * runs before anything is built, on any Node. Types: vulkan-plan.d.mts.
+ * Decisions of setup-vulkan as pure functions of the facts about the machine. Plain JavaScript, like all of scripts/:
+ * it runs before anything is built, on any Node. Types: vulkan-plan.d.mts.
  */
 
 /** Dawn refuses Mesa 22.3, the version in Debian 12. */
@@ -84,7 +84,9 @@ export function commandsOf(step) {
   ];
 }
 
-/** Command that removes the added source, so that a mirror without backports does not break the next `apt-get update`. */
+/**
+ * Command that removes the added source, so that a mirror without backports does not break the next `apt-get update`.
+ */
 export function undoOf(step) {
   return step.mirror === undefined ? undefined : `rm -f ${sourceFile}`;
 }

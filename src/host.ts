@@ -5,7 +5,9 @@ import { dependencyVersion, packageRoot } from './platform/node-package.ts';
 import { restartUnderCurrentNode } from './platform/node-restart.ts';
 import { errorMessage } from './util/error-message.ts';
 
-/** Path of another entry point of the program: a TypeScript file in development, a bundle next to this one when built. */
+/**
+ * Path of another entry point of the program: a TypeScript file in development, a bundle next to this one when built.
+ */
 const entryBeside = (name: string): string =>
   fileURLToPath(new URL(`./${name}${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url));
 

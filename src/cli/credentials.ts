@@ -7,7 +7,9 @@ import { errorMessage } from '../util/error-message.ts';
 import { systemCode } from '../util/system-code.ts';
 import { StartError } from './start-error.ts';
 
-/** The host's credentials as SHA-256 in hex, which is enough to check a request. Undefined: there is no such credential. */
+/**
+ * The host's credentials as SHA-256 in hex, which is enough to check a request. Undefined: there is no such credential.
+ */
 export interface Credentials {
   readonly bearerHash: string | undefined;
   readonly operatorHash: string | undefined;

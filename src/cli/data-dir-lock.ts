@@ -13,8 +13,9 @@ const patience = 100;
 
 /**
  * Locks the data directory for the lifetime of this process. Two hosts on one directory would each close the other's
- * tasks as orphaned. The lock is SQLite's, which is an operating system lock: it ends with the process, also after a kill.
- * `host.pid` next to it only names the holder: on an old Node the process that was started is not the one that serves.
+ * tasks as orphaned. The lock is SQLite's, which is an operating system lock: it ends with the process, also after a
+ * kill. `host.pid` next to it only names the holder: on an old Node the process that was started is not the one that
+ * serves.
  */
 export function lockDataDir(path: string): { release(): void } {
   const pidFile = join(path, 'host.pid');

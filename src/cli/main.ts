@@ -15,7 +15,9 @@ import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
 import { mayLackAddressSpace } from './start-error.ts';
 import type { World } from './world.ts';
 
-/** Runs the command line. Prints one line per error on stderr; exits with 2 for wrong usage and with 1 for other errors. */
+/**
+ * Runs the command line. Prints one line per error on stderr; exits with 2 for wrong usage and with 1 for other errors.
+ */
 export async function main(world: World): Promise<void> {
   try {
     await run(world);

@@ -15,8 +15,8 @@ export interface ModelLocation {
 }
 
 /**
- * Resolves the value of `--model`: absent is the embedded model; otherwise a URL, a hub repository, a file, a folder, or
- * the name of a pulled model.
+ * Resolves the value of `--model`: absent is the embedded model; otherwise a URL, a hub repository, a file, a folder,
+ * or the name of a pulled model.
  */
 export async function locateModel(
   model: string | undefined,

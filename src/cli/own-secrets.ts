@@ -17,7 +17,10 @@ export interface OwnSecretsSetting {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Minimum length of a secret that is redacted: a shorter text may be an ordinary word. Tokens of the host and keys of the gateway have their own length rules. */
+/**
+ * Minimum length of a secret that is redacted: a shorter text may be an ordinary word. Tokens of the host and keys of
+ * the gateway have their own length rules.
+ */
 const shortest = 8;
 
 /**

@@ -101,7 +101,10 @@ async function readReceipt(file: string): Promise<unknown> {
   }
 }
 
-/** The public key of the data directory's host. An absent key is not created, because no receipt would be signed with it. */
+/**
+ * The public key of the data directory's host. An absent key is not created, because no receipt would be signed with
+ * it.
+ */
 async function keptKey(dataDir: string): Promise<KeyObject> {
   const path = resolve(dataDir);
   if (existsSync(join(path, 'host.key'))) return (await hostKey(path)).publicKey;

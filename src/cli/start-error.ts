@@ -1,6 +1,8 @@
 import { systemCode } from '../util/system-code.ts';
 
-/** The host cannot start or continue. The message says why and what to do; it is printed as one line, with exit code 1. */
+/**
+ * The host cannot start or continue. The message says why and what to do; it is printed as one line, with exit code 1.
+ */
 export class StartError extends Error {
   constructor(message: string) {
     super(message);

@@ -46,7 +46,10 @@ export class AnswerTable {
     ];
   }
 
-  /** Chooses the columns that fit when texts shrink. Dropped first: columns without values, then columns with a single value, then the last columns. */
+  /**
+   * Chooses the columns that fit when texts shrink. Dropped first: columns without values, then columns with a single
+   * value, then the last columns.
+   */
   #chosen(columns: readonly ShownResult[], cells: readonly (readonly string[])[]): Shown[] {
     const all = columns.map((result, at): Shown => {
       const title = headOf(result);

@@ -13,8 +13,8 @@ const signs: Readonly<Record<string, Operator>> = {
 const isOperator = (word: string): word is Operator => (operators as readonly string[]).includes(word);
 
 /**
- * Parses a condition: `total_ms > 1000`, `wire in chat,messages`, `trace_id is_null`. The value is converted to the type of
- * the column; if that fails, the observe plane reports the error.
+ * Parses a condition: `total_ms > 1000`, `wire in chat,messages`, `trace_id is_null`. The value is converted to the
+ * type of the column; if that fails, the observe plane reports the error.
  * @param typeOf type of a column; undefined if there is no such column
  * @throws RangeError with the fault
  */

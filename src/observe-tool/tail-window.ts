@@ -16,8 +16,8 @@ export interface NewRows {
 
 /**
  * Finds new rows of a surface. A row can arrive later than others of its time (a long answer is stored when it is
- * complete). Therefore the rows of each minute are counted, as far back as `windowMs`, and minutes whose count changed are
- * read again.
+ * complete). Therefore the rows of each minute are counted, as far back as `windowMs`, and minutes whose count changed
+ * are read again.
  */
 export class TailWindow {
   readonly #source: Source;

@@ -21,7 +21,10 @@ export class Turns {
     this.#waitMs = waitMs;
   }
 
-  /** Runs an operation when it is its turn. @throws ObserveError unavailable, if the queue is full or the wait takes too long */
+  /**
+   * Runs an operation when it is its turn.
+   * @throws ObserveError unavailable, if the queue is full or the wait takes too long
+   */
   async take<T>(work: () => Promise<T>): Promise<T> {
     await this.#mine();
     try {

@@ -3,8 +3,8 @@ import type { RackId } from '../watch/index.ts';
 export type ColumnType = 'text' | 'integer' | 'number' | 'time' | 'flag' | 'json';
 
 /**
- * Origin of a column's values. `measured`: measured by this host. `claimed`: reported by another party. `derived`: computed or
- * recorded by the host.
+ * Origin of a column's values. `measured`: measured by this host. `claimed`: reported by another party. `derived`:
+ * computed or recorded by the host.
  */
 export type Provenance = 'measured' | 'claimed' | 'derived';
 
@@ -137,7 +137,9 @@ export interface ObserveEnvelope {
       readonly rows: number;
       readonly reason: string;
     }[];
-    /** Number of matching rows, and how many of them have a value in each measured or claimed column of the response. */
+    /**
+     * Number of matching rows, and how many of them have a value in each measured or claimed column of the response.
+     */
     readonly denominator: {
       readonly rows: number;
       readonly with_value: Readonly<Record<string, number>>;

@@ -16,8 +16,8 @@ export interface AttemptOptions {
 }
 
 /**
- * A stalled connection that received less than this counts as failed. Otherwise a server that repeatedly sends a few bytes
- * and stalls would be retried forever.
+ * A stalled connection that received less than this counts as failed. Otherwise a server that repeatedly sends a few
+ * bytes and stalls would be retried forever.
  */
 const workedBytes = 16 << 20;
 const usualNoticeMs = 10_000;

@@ -10,7 +10,10 @@ import { openIfThere, webFiles } from './web-folder.ts';
 
 type OnBytes = KeepOptions['onBytes'];
 
-/** Downloads files into the private file system first. Call `finish` after the model was loaded, or `drop` if the content is not a model. */
+/**
+ * Downloads files into the private file system first. Call `finish` after the model was loaded, or `drop` if the
+ * content is not a model.
+ */
 export async function keptFiles(
   url: string,
   options: KeepOptions,

@@ -60,7 +60,10 @@ export const writeText = async (folder: StorageFolder, name: string, text: strin
   }
 };
 
-/** Writes all bytes. @throws QuotaExceededError also if the browser only reports it by the returned count (negative in Chromium). */
+/**
+ * Writes all bytes.
+ * @throws QuotaExceededError also if the browser only reports it by the returned count (negative in Chromium).
+ */
 export const writeWhole = (handle: WriteHandle, bytes: Uint8Array, at: number): void => {
   if (handle.write(bytes, { at }) === bytes.length) return;
   throw new DOMException('the file system wrote only a part of the bytes', 'QuotaExceededError');

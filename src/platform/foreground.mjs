@@ -13,8 +13,8 @@ const crashes = new Set(['SIGABRT', 'SIGTRAP', 'SIGSEGV', 'SIGBUS', 'SIGILL']);
 
 export const runInForeground = (command, args, { ownSession = false, hold = false, cwd } = {}) =>
   new Promise((resolve) => {
-    // In its own session the child gets no Ctrl-C from the terminal, only forwarded signals. The IPC channel tells it when
-    // this process is gone, also after a kill. Windows sends Ctrl-C to both processes.
+    // In its own session the child gets no Ctrl-C from the terminal, only forwarded signals. The IPC channel tells it
+    // when this process is gone, also after a kill. Windows sends Ctrl-C to both processes.
     const windows = process.platform === 'win32';
     const child = spawn(command, args, {
       cwd,

@@ -21,7 +21,8 @@ const defaults: Settings = { attempts: 5, retryDelayMs: 250, idleMs: 30_000, hea
 
 /**
  * Opens a file on a web server for range requests. Nothing is written to disk.
- * @throws ModelFileError `not_found`, `forbidden`, `unreadable`, `changed`, or `no_ranges` when the server only sends whole files
+ * @throws ModelFileError `not_found`, `forbidden`, `unreadable`, `changed`, or `no_ranges` when the server only sends
+ * whole files
  */
 export const openUrl = async (url: string, options: HttpOptions = {}): Promise<ByteSource> => {
   const file = new RemoteFile(url, { ...defaults, ...options });

@@ -30,7 +30,10 @@ export interface Keeper {
   readonly open: (url: string) => Promise<ByteSource | undefined>;
   /** Call after the model was loaded: marks the cache entry as complete. */
   readonly finish: () => Promise<void>;
-  /** Call if the content is not a model (a login page, for example): deletes the entry, so that the next load downloads again. */
+  /**
+   * Call if the content is not a model (a login page, for example): deletes the entry, so that the next load downloads
+   * again.
+   */
   readonly drop: () => Promise<void>;
 }
 

@@ -17,10 +17,10 @@ const instances = new Map<string, Promise<GPU>>();
 const abandoned: Promise<GPU>[] = [];
 
 /**
- * Opens an adapter through Dawn's Node binding. The binding is loaded on demand, because a host without a model does not
- * need it.
- * @param options `adapter`: part of the adapter's name, case-insensitive; `fresh`: use a new instance, because a device of
- * an earlier one hangs
+ * Opens an adapter through Dawn's Node binding. The binding is loaded on demand, because a host without a model does
+ * not need it.
+ * @param options `adapter`: part of the adapter's name, case-insensitive; `fresh`: use a new instance, because a device
+ * of an earlier one hangs
  * @throws EngineError `no_adapter`, with the available adapters and what to install
  */
 export const requestAdapter = async (options: { adapter?: string; fresh?: boolean }): Promise<GPUAdapter> => {

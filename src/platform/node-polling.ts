@@ -4,10 +4,10 @@ const restMs = 0.5;
 let resting = false;
 
 /**
- * Dawn's binding waits for the GPU by polling in every turn of the event loop (`setImmediate`), which keeps a core busy. A
- * software adapter needs that core: with a pause after each poll, a prompt is 1.2 to 1.4 times as fast on two cores
- * (`docs/performance.md`). With a real GPU the core is free, and polling without a pause has the least latency. The binding
- * looks up `setImmediate` in the global object, so it is patched there, for the binding's callbacks only.
+ * Dawn's binding waits for the GPU by polling in every turn of the event loop (`setImmediate`), which keeps a core
+ * busy. A software adapter needs that core: with a pause after each poll, a prompt is 1.2 to 1.4 times as fast on two
+ * cores (`docs/performance.md`). With a real GPU the core is free, and polling without a pause has the least latency.
+ * The binding looks up `setImmediate` in the global object, so it is patched there, for the binding's callbacks only.
  */
 export function restBetweenLooks(): void {
   if (resting) return;

@@ -46,9 +46,9 @@ export const chooseNode = ({ version, platform, arch, root, exists }: NodeFacts)
 };
 
 /**
- * Called first by the entry points. On a Node that is new enough it returns at once. Otherwise it runs the program again
- * under the node binary from npm, and exits with its exit code. It also runs the program again if the address space is
- * limited: V8 and drivers abort when it is exhausted, and only another process can report that.
+ * Called first by the entry points. On a Node that is new enough it returns at once. Otherwise it runs the program
+ * again under the node binary from npm, and exits with its exit code. It also runs the program again if the address
+ * space is limited: V8 and drivers abort when it is exhausted, and only another process can report that.
  */
 export const restartUnderCurrentNode = async (): Promise<void> => {
   endWithLauncher();

@@ -56,7 +56,8 @@ const below = (url: string, { entry, open }: { entry: string | undefined; open: 
         return source;
       } catch (error) {
         if (name === entry || !isForbidden(error)) throw error;
-        // Buckets without list permission answer 403 for absent files. If no file can be read at all, access is missing.
+        // Buckets without list permission answer 403 for absent files. If no file can be read at all, access is
+        // missing.
         refusals += 1;
         if (!given && refusals >= folderMarks.length) throw error;
         return undefined;

@@ -25,8 +25,9 @@ export interface ChosenModel {
 }
 
 /**
- * Quantizations that the engine reads, in order of preference: small loss at small size. Types of 4 bits precede 16- and
- * 32-bit weights, which are four times as large; those precede types of 3 bits and less, whose loss is visible in answers.
+ * Quantizations that the engine reads, in order of preference: small loss at small size. Types of 4 bits precede 16-
+ * and 32-bit weights, which are four times as large; those precede types of 3 bits and less, whose loss is visible in
+ * answers.
  */
 const preferred = (
   'Q8_0 Q6_K Q6_K_L Q5_K_M Q5_K_L Q5_K_S Q5_K Q5_1 Q5_0 Q4_K_M Q4_K_L Q4_K_S Q4_K IQ4_NL IQ4_XS Q4_1 Q4_0 ' +
@@ -34,8 +35,8 @@ const preferred = (
 ).split(' ');
 
 /**
- * Chooses the model to download or to read. In a repository with GGUF files: the requested one or the most preferred one,
- * with all parts if it is split. In other repositories: the files of the model folder.
+ * Chooses the model to download or to read. In a repository with GGUF files: the requested one or the most preferred
+ * one, with all parts if it is split. In other repositories: the files of the model folder.
  * @param wanted path, file name or quantization
  * @throws PullError `not_found` or `no_choice`, which lists the available files
  */

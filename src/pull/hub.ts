@@ -54,8 +54,8 @@ export const fileUrl = ({ endpoint, repo, revision }: Hub, path: string): string
 const commit = /^[0-9a-f]{40}$/;
 
 /**
- * Resolves a branch or tag to its current commit, so that all files are of one version. Returns the hub unchanged if the
- * server does not report the commit or refuses the request; listing the files then reports the error.
+ * Resolves a branch or tag to its current commit, so that all files are of one version. Returns the hub unchanged if
+ * the server does not report the commit or refuses the request; listing the files then reports the error.
  */
 export const pinned = async (hub: Hub): Promise<Hub> => {
   const { endpoint, repo, revision, signal } = hub;

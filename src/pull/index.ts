@@ -47,9 +47,9 @@ export interface Pulled {
 }
 
 /**
- * Downloads a model from a Hugging Face Hub: a GGUF file, all parts of a split one, or a folder. Downloads resume after an
- * interruption and are verified by checksum. A file gets its name only when it is complete. Files that are present with a
- * matching checksum are not downloaded again.
+ * Downloads a model from a Hugging Face Hub: a GGUF file, all parts of a split one, or a folder. Downloads resume after
+ * an interruption and are verified by checksum. A file gets its name only when it is complete. Files that are present
+ * with a matching checksum are not downloaded again.
  * @throws PullError with a stable code; the signal's reason when aborted (received bytes are kept for the next run)
  */
 export const pull = async (options: PullOptions): Promise<Pulled> => {

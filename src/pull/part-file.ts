@@ -88,7 +88,10 @@ export class PartFile {
     this.#length = 0;
   }
 
-  /** Verifies the checksum, then renames the file to its final name. A wrong file is deleted, because it cannot be resumed. */
+  /**
+   * Verifies the checksum, then renames the file to its final name. A wrong file is deleted, because it cannot be
+   * resumed.
+   */
   async finish(): Promise<void> {
     const found = this.#hash.digest('hex');
     const { kind, hex } = this.#file.checksum;

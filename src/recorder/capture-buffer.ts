@@ -19,8 +19,8 @@ interface Options {
 }
 
 /**
- * Buffers events that the host itself records. Callers do not wait for the disk: events that arrive faster than they can
- * be stored are dropped and counted.
+ * Buffers events that the host itself records. Callers do not wait for the disk: events that arrive faster than they
+ * can be stored are dropped and counted.
  */
 export class CaptureBuffer {
   readonly #options: Options;
@@ -92,7 +92,8 @@ export class CaptureBuffer {
     try {
       await this.#options.store(rack, events);
     } catch (error) {
-      // An event that cannot be cloned for the thread (it has a function, for example) must not take the others with it.
+      // An event that cannot be cloned for the thread (it has a function, for example) must not take the others with
+      // it.
       const unsendable = error instanceof DOMException && error.name === 'DataCloneError';
       if (unsendable && events.length > 1)
         await Promise.all(events.map((event) => this.#store(rack, [event])));

@@ -35,11 +35,14 @@ export interface RecorderOptions {
   /** Folder of the recorder. Created with mode 700 if absent. */
   readonly folder: string;
   /**
-   * Entry file of the thread that writes the histories. Without it the recorder only manages policies, grants, tokens and
-   * the review, as the command line does next to a running host.
+   * Entry file of the thread that writes the histories. Without it the recorder only manages policies, grants, tokens
+   * and the review, as the command line does next to a running host.
    */
   readonly worker?: string | undefined;
-  /** Secrets that are never stored, whatever the policy. Secrets minted by hosts are recognized by their format and need not be listed. */
+  /**
+   * Secrets that are never stored, whatever the policy. Secrets minted by hosts are recognized by their format and need
+   * not be listed.
+   */
   readonly secrets: readonly string[];
   /** Reports failures of background work. */
   readonly onFault: (message: string) => void;
@@ -175,12 +178,14 @@ export class Recorder implements RecorderService {
     if (this.#secrets.includes(secret)) return;
     this.#secrets.push(secret);
     this.#redactors.clear();
-    // Events captured earlier are redacted, too, because they reach the thread later. A thread that ended gets the secret
-    // when it starts again.
+    // Events captured earlier are redacted, too, because they reach the thread later. A thread that ended gets the
+    // secret when it starts again.
     this.#histories.keepOut(secret).catch(() => undefined);
   }
 
-  /** Records events without waiting and without throwing. Events that cannot be stored in time are dropped and reported. */
+  /**
+   * Records events without waiting and without throwing. Events that cannot be stored in time are dropped and reported.
+   */
   record(rack: RackId, events: readonly NewEvent[]): void {
     if (this.contentOf(rack) !== undefined) this.#captured.take(rack, events);
   }

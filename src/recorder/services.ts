@@ -15,7 +15,10 @@ export interface RackChange {
     | undefined;
 }
 
-/** Interface of the recorder for the planes, the command line and the observe plane. `by` is as `acts.by` in src/store/schema.ts. */
+/**
+ * Interface of the recorder for the planes, the command line and the observe plane. `by` is as `acts.by` in
+ * src/store/schema.ts.
+ */
 export interface RecorderService {
   /** Records the spans of the host's own planes in armed racks. */
   readonly sink: Sink;
@@ -26,8 +29,8 @@ export interface RecorderService {
   /** @throws RecorderError not_found */
   rack(id: string): Promise<Rack>;
   /**
-   * Changes a rack. Absent members, also within `policy` and `retention`, keep their values. Tighter retention limits apply
-   * at once.
+   * Changes a rack. Absent members, also within `policy` and `retention`, keep their values. Tighter retention limits
+   * apply at once.
    * @throws RecorderError not_found; invalid, with all violations
    */
   change(id: string, change: RackChange, by: string): Promise<Rack>;
@@ -52,7 +55,10 @@ export interface RecorderService {
   revokeGrant(id: string, by: string): Promise<Grant>;
   /** Revokes all grants to a peer that was removed. */
   revokeGrantsTo(to: string, by: string): Promise<Grant[]>;
-  /** Creates a write token. Only this response has the secret. @throws RecorderError conflict, if no grant allows writing */
+  /**
+   * Creates a write token. Only this response has the secret.
+   * @throws RecorderError conflict, if no grant allows writing
+   */
   mintToken(
     request: {
       readonly rack: string;

@@ -10,8 +10,8 @@ import { currentGeneration, historyPath } from './histories/files.ts';
 import type { Place, Verb } from './types.ts';
 
 /**
- * Reads the racks of a host that is not running, as far as active grants allow. Nothing is written; even the review gets
- * no entry about the read.
+ * Reads the racks of a host that is not running, as far as active grants allow. Nothing is written; even the review
+ * gets no entry about the read.
  * @param folder folder of the recorder
  */
 export const stoppedTranscripts = (folder: string, now: () => Date): Transcripts => ({

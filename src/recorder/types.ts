@@ -41,7 +41,10 @@ export interface Grant {
   readonly id: string;
   readonly rack: RackId;
   readonly verbs: readonly Verb[];
-  /** Grantee. `bearer`: the holder of the host's bearer token. `peer:<name>`: the peer that had this name at the time of the grant. */
+  /**
+   * Grantee. `bearer`: the holder of the host's bearer token. `peer:<name>`: the peer that had this name at the time of
+   * the grant.
+   */
   readonly to: string;
   /** Whether events recorded before the grant can be read. */
   readonly includes_past: boolean;
@@ -81,7 +84,10 @@ export interface NewEvent {
   /** Id, unique in its rack. */
   readonly id: string;
   readonly at: string;
-  /** `message`, `reasoning`, `tool_call`, `tool_result`, `completion`, `task`, `run`, `step`, `request`, or a client's own kind. */
+  /**
+   * `message`, `reasoning`, `tool_call`, `tool_result`, `completion`, `task`, `run`, `step`, `request`, or a client's
+   * own kind.
+   */
   readonly kind: string;
   /** Id of the completion, task, run or session that the event belongs to. */
   readonly subject?: string | undefined;

@@ -78,7 +78,8 @@ export function parseArguments<Table extends ToolTable>(
     if (row.kind === 'flag') {
       if (value !== undefined) faults.push(`--${name} takes no value, got ${JSON.stringify(value)}`);
       flags[name] = true;
-      // In lenient mode parseArgs reads the next flag as the value; the user forgot the value. A number may be negative.
+      // In lenient mode parseArgs reads the next flag as the value; the user forgot the value. A number may be
+      // negative.
     } else if (value === undefined || value === '' || (!token.inlineValue && /^--?[a-z]/.test(value))) {
       faults.push(`--${name} needs a value`);
     } else if (row.kind === 'number') {

@@ -10,8 +10,8 @@ export const interruptedExitCode = 130;
 
 /**
  * Calls `onStop` with 1 at the first SIGINT, SIGTERM or SIGHUP, and with 2, 3, ... at each further request to stop.
- * SIGHUP does not count as a further request: a closing terminal sends it more than once (the shell, then the kernel), and
- * a service manager sends it together with SIGTERM.
+ * SIGHUP does not count as a further request: a closing terminal sends it more than once (the shell, then the kernel),
+ * and a service manager sends it together with SIGTERM.
  */
 export function onStopSignals(source: SignalSource, onStop: (request: number) => void): void {
   let isStopping = false;

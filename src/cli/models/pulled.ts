@@ -25,7 +25,10 @@ interface FoundFile {
 }
 
 const partEnding = /\.part$/;
-/** Files that identify a model folder. Settings without weights are the rest of an incomplete one, except next to a GGUF file. */
+/**
+ * Files that identify a model folder. Settings without weights are the rest of an incomplete one, except next to a GGUF
+ * file.
+ */
 const weightFile = /\/([^/]+\.safetensors|params_shard_\d+\.bin)(\.part)?$/;
 const settingsFile = /\/(config|mlc-chat-config)\.json(\.part)?$/;
 
@@ -110,8 +113,8 @@ export function homeOf(folder: string, files: readonly string[]): { home: string
 }
 
 /**
- * All names that match a pulled model, in lower case: its name, its file's name, its repository as the hub writes it, and
- * the repository alone.
+ * All names that match a pulled model, in lower case: its name, its file's name, its repository as the hub writes it,
+ * and the repository alone.
  */
 export function namesOf({ name, path, files }: PulledModel): string[] {
   const [top = ''] = name.split('/');

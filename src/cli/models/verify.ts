@@ -36,8 +36,8 @@ interface Verdict {
 }
 
 /**
- * Reads the models completely: compares each file with its checksum (from the hub, or from the MLC shard list) and checks
- * that every tensor is present and finite. Exit code 1 if a model is bad.
+ * Reads the models completely: compares each file with its checksum (from the hub, or from the MLC shard list) and
+ * checks that every tensor is present and finite. Exit code 1 if a model is bad.
  */
 export async function verifyModels(
   models: readonly Checked[],

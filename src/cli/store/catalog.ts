@@ -72,7 +72,9 @@ export class Catalog {
     return (await pulledModels(this.#options.folder)).find(({ path }) => path === location);
   }
 
-  /** Whether two locations are the same file. A linked copy is; a copy that had to be written again is another model. */
+  /**
+   * Whether two locations are the same file. A linked copy is; a copy that had to be written again is another model.
+   */
   async isSame(one: string, other: string): Promise<boolean> {
     if (one === other) return true;
     const [first, second] = await Promise.all([this.#identity(one), this.#identity(other)]);

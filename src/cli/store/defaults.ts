@@ -2,7 +2,10 @@ import type { ModelDefaults } from '../../planes/model-store.ts';
 import { changeRecord, readRecord } from '../../pull/record.ts';
 import { homeOf } from '../models/pulled.ts';
 
-/** Reads the defaults that a model was created with. They are in its folder's download record and are deleted with the model. */
+/**
+ * Reads the defaults that a model was created with. They are in its folder's download record and are deleted with the
+ * model.
+ */
 export async function defaultsOf(folder: string, files: readonly string[]): Promise<ModelDefaults> {
   const { home, paths } = homeOf(folder, files);
   return (await readRecord(home))?.defaults?.[paths[0] ?? ''] ?? {};

@@ -23,8 +23,8 @@ export const writerFor = (
 ): Writer => new Writer(source === 'racks' ? 'sqlite' : kind, asOf ?? now);
 
 /**
- * Condition that ends an SQLite statement when its time is over. It checks every 1024 rows, by the row number of the table
- * or by the column `tick` of a source that combines tables.
+ * Condition that ends an SQLite statement when its time is over. It checks every 1024 rows, by the row number of the
+ * table or by the column `tick` of a source that combines tables.
  */
 const stopping = (from: string): string =>
   `((t.${from.startsWith('(') ? 'tick' : 'rowid'} & 1023) <> 0 or ${inTime}() = 1)`;
@@ -52,8 +52,8 @@ export function matchedSql(
 }
 
 /**
- * Compiles a query. Rows have the columns `c0`, `c1`... in the order of `columns` (`rowOf` converts them to arrays), and
- * `o0`... for the cursor (`nextCursor`). One row more than `limit` is read, to see whether there is another page.
+ * Compiles a query. Rows have the columns `c0`, `c1`... in the order of `columns` (`rowOf` converts them to arrays),
+ * and `o0`... for the cursor (`nextCursor`). One row more than `limit` is read, to see whether there is another page.
  */
 export function compile(query: CheckedQuery, options: CompileOptions): Compiled & { readonly limit: number } {
   const writer = writerFor(query, options);

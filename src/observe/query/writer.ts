@@ -35,7 +35,10 @@ export class Writer {
     this.now = now;
   }
 
-  /** Binds a parameter. @param type type of the other operand; `sum`: PostgreSQL's sum of integers, which is unbounded */
+  /**
+   * Binds a parameter.
+   * @param type type of the other operand; `sum`: PostgreSQL's sum of integers, which is unbounded
+   */
   bind(value: Carried, type: ColumnType | 'sum'): string {
     const n = this.parameters.push(value);
     if (this.kind === 'postgres') return `$${n}::${type === 'sum' ? 'numeric' : postgresTypes[type]}`;

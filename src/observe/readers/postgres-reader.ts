@@ -25,8 +25,8 @@ const types: pg.CustomTypesConfig = {
 };
 
 /**
- * Starts a read-only transaction. After its first statement it cannot be made writable. A cursor accepts only statements
- * that return rows.
+ * Starts a read-only transaction. After its first statement it cannot be made writable. A cursor accepts only
+ * statements that return rows.
  */
 const beginWith = (budgetMs: number) =>
   [

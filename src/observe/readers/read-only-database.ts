@@ -11,7 +11,8 @@ import { sqliteFunctions } from './sqlite-functions.ts';
 const mostAttempts = 3;
 
 /**
- * A read-only SQLite database. Files are opened read-only, and an authorizer allows only reading and harmless functions.
+ * A read-only SQLite database. Files are opened read-only, and an authorizer allows only reading and harmless
+ * functions.
  */
 export class ReadOnlyDatabase {
   readonly #path: string | null;
@@ -66,8 +67,8 @@ export class ReadOnlyDatabase {
     const statement = db.prepare(sql);
     statement.setReadBigInts(true);
     const rows = new Rows();
-    // Numbers are bound as floating point on purpose: for a limit that is a small integer SQLite assumes that sorting is
-    // cheap, and then reads and sorts a whole table instead of using an index.
+    // Numbers are bound as floating point on purpose: for a limit that is a small integer SQLite assumes that sorting
+    // is cheap, and then reads and sorts a whole table instead of using an index.
     for (const row of statement.iterate(...parameters)) {
       if (performance.now() > this.#deadline) throw overBudget(budgetMs);
       rows.add(row);

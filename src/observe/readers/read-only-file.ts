@@ -12,9 +12,9 @@ const patience = 200;
 const codes = { readOnly: 8, cannotOpen: 14 };
 
 /**
- * Opens a file read-only, with fallbacks. A database with a WAL needs the shared-memory file, which SQLite creates if it is
- * missing. If it cannot be created (read-only folder or disk), the database file alone is read as immutable, provided
- * that the WAL is empty.
+ * Opens a file read-only, with fallbacks. A database with a WAL needs the shared-memory file, which SQLite creates if
+ * it is missing. If it cannot be created (read-only folder or disk), the database file alone is read as immutable,
+ * provided that the WAL is empty.
  * @param attempt opens the file and reads something
  * @param untouched do not create or repair side files
  */

@@ -12,8 +12,8 @@ const grace = 25;
 const mostWaiting = 32;
 
 /**
- * Reads an SQLite file and racks in a thread of its own, so that the event loop is not blocked. A running SQLite statement
- * cannot be interrupted from outside: a thread that exceeds its time is abandoned and replaced.
+ * Reads an SQLite file and racks in a thread of its own, so that the event loop is not blocked. A running SQLite
+ * statement cannot be interrupted from outside: a thread that exceeds its time is abandoned and replaced.
  */
 export class SqliteReader implements Reader {
   readonly kind = 'sqlite';

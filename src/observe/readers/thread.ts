@@ -57,7 +57,8 @@ export class ReadingThread {
   }
 
   /**
-   * Sends a request. @returns the response, or `late`; the thread must then be abandoned. Its start time does not count.
+   * Sends a request. @returns the response, or `late`; the thread must then be abandoned. Its start time does not
+   * count.
    * @throws ObserveError unavailable, if the thread failed
    */
   async ask(question: Question, deadlineMs: number): Promise<Exclude<Reply, { ready: true }> | 'late'> {

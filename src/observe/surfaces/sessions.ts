@@ -14,8 +14,8 @@ import {
 import { jsonInteger, literal, msBetween, nothing, tickOf, written } from './sql.ts';
 
 /**
- * SQL of a column in each of the three tables; default: the column of the same name. The type must be the same in all of
- * them: otherwise SQLite materializes the rows of all three before it sorts them.
+ * SQL of a column in each of the three tables; default: the column of the same name. The type must be the same in all
+ * of them: otherwise SQLite materializes the rows of all three before it sorts them.
  */
 type Row = readonly [column: Column, task?: Sql, run?: Sql, external?: Sql];
 

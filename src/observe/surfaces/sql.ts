@@ -26,7 +26,9 @@ export const nothing = {
 /** Placeholder for the time of the query in the SQL of a column. It is replaced by a bound parameter. */
 export const queryTime = ':now';
 
-/** SQLite's row number of a table as the column `tick`, for sources that join or combine tables. PostgreSQL has none. */
+/**
+ * SQLite's row number of a table as the column `tick`, for sources that join or combine tables. PostgreSQL has none.
+ */
 export const tickOf = (table: string): Both => ({ sqlite: `, ${table}.rowid as tick`, postgres: '' });
 
 const digits = (count: number) => '[0-9]'.repeat(count);
@@ -49,10 +51,10 @@ export const msBetween = (from: string, to: string): Both => ({
 });
 
 /**
- * Extracts a whole number from a JSON text; null if there is none. `[member]`: of a flat object. `[object, member]`: of a flat
- * object inside it. `[undefined, member]`: of an object with nested objects that have no such member. PostgreSQL fails a
- * query over one text that its JSON type cannot hold (such as \u0000), so there the text is searched with a regular
- * expression, which works because quotation marks within JSON strings are always escaped.
+ * Extracts a whole number from a JSON text; null if there is none. `[member]`: of a flat object. `[object, member]`: of
+ * a flat object inside it. `[undefined, member]`: of an object with nested objects that have no such member. PostgreSQL
+ * fails a query over one text that its JSON type cannot hold (such as \u0000), so there the text is searched with a
+ * regular expression, which works because quotation marks within JSON strings are always escaped.
  */
 export const jsonInteger = (
   json: string,
@@ -71,7 +73,10 @@ export const jsonInteger = (
 const jsonCharacter = '[^"\\\\\\u0001-\\u001F]|\\\\["\\\\/bfnrt]|\\\\u[0-9a-fA-F]{4}';
 const unkept = '\\\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})';
 
-/** Extracts a string from a JSON text, the first of that name; null if there is none. Characters that cannot be stored become U+FFFD. */
+/**
+ * Extracts a string from a JSON text, the first of that name; null if there is none. Characters that cannot be stored
+ * become U+FFFD.
+ */
 export const jsonText = (json: string, member: string): Both => {
   const path = `'$.${member}'`;
   const quoted = `substring(${json} from '"${member}":("(?:${jsonCharacter})*")')`;

@@ -43,7 +43,10 @@ const shown: { readonly [Kind in WorkKind]: readonly (keyof FactsOf[Kind])[] } =
   ],
 };
 
-/** Names that clients and models choose. A value that does not look like a name may be conversation content and is dropped. */
+/**
+ * Names that clients and models choose. A value that does not look like a name may be conversation content and is
+ * dropped.
+ */
 const claimed: ReadonlySet<string> = new Set(['requestedModel', 'tool', 'callId', 'finish']);
 const nameLike = /^[\w.:/@+#-]{1,200}$/;
 

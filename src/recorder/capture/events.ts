@@ -33,8 +33,9 @@ function subjectOf({ kind, id, parent }: Work): string {
 }
 
 /**
- * Event id of a span, the same each time the span is recorded. It includes the start time because span ids can repeat: a
- * run's segments share one, task numbers start again in a new database, and a model may give two tool calls the same id.
+ * Event id of a span, the same each time the span is recorded. It includes the start time because span ids can repeat:
+ * a run's segments share one, task numbers start again in a new database, and a model may give two tool calls the same
+ * id.
  */
 const keyOf = ({ kind, id, startedAt }: Work): string => `${kinds[kind]}:${id}:${startedAt.getTime()}`;
 

@@ -3,7 +3,10 @@ import type { Content, NewEvent } from '../types.ts';
 import { eventsOf } from './events.ts';
 
 export interface CaptureOptions {
-  /** Current content policy of a rack; undefined while it is disarmed. Called at the start and end of every span, so it must be fast. */
+  /**
+   * Current content policy of a rack; undefined while it is disarmed. Called at the start and end of every span, so it
+   * must be fast.
+   */
   readonly contentOf: (rack: RackId) => Content | undefined;
   /** Stores as much of the events as the policy allows. Does not throw or wait. */
   readonly record: (rack: RackId, events: readonly NewEvent[]) => void;

@@ -19,8 +19,8 @@ export type ControlTx = Transaction<ControlTables>;
 const pauses = [20, 200, 1000];
 
 /**
- * Database of policies, grants, tokens and the review, shared by the host and the command line. Nothing is cached, so that
- * a change by one process applies to the other at once.
+ * Database of policies, grants, tokens and the review, shared by the host and the command line. Nothing is cached, so
+ * that a change by one process applies to the other at once.
  */
 export class ControlDatabase {
   readonly now: () => Date;
@@ -80,7 +80,10 @@ export class ControlDatabase {
     return done;
   }
 
-  /** Fails if the file was removed or replaced: a grant that is revoked in the new file would stay active in the old one. */
+  /**
+   * Fails if the file was removed or replaced: a grant that is revoked in the new file would stay active in the old
+   * one.
+   */
   #refuseStrange(): void {
     if (identityOf(this.#path) === this.#identity) return;
     throw new StoreError(

@@ -155,8 +155,8 @@ export class Grants {
   }
 
   /**
-   * Creates a write token under the active grant that expires last (of the grants to `to`, if given). The token expires with
-   * the grant at the latest.
+   * Creates a write token under the active grant that expires last (of the grants to `to`, if given). The token expires
+   * with the grant at the latest.
    * @throws RecorderError conflict, invalid
    */
   async mint(
@@ -338,7 +338,10 @@ export function widest(
 const isBefore = (one: Place, other: Place): boolean =>
   one.generation < other.generation || (one.generation === other.generation && one.seq < other.seq);
 
-/** `seq` of the last event in a history file that must not be read; 0: all events can be read. Files newer than the position can be read. */
+/**
+ * `seq` of the last event in a history file that must not be read; 0: all events can be read. Files newer than the
+ * position can be read.
+ */
 export const hiddenIn = (generation: number, place: Place | undefined): number =>
   place?.generation === generation ? place.seq : 0;
 

@@ -7,7 +7,10 @@ export type NewEntry = Omit<ReviewEntry, 'seq' | 'at'>;
 
 /** Limit of entries of each group (accesses, and changes of rules). The oldest entries are deleted. */
 const most = 100_000;
-/** Entries that a client can cause in any number. They have a limit of their own, so that they do not displace entries about rule changes. */
+/**
+ * Entries that a client can cause in any number. They have a limit of their own, so that they do not displace entries
+ * about rule changes.
+ */
 const accesses = ['read', 'ingest', 'refused', 'expired'] as const;
 /** Limit of entries that wait for the disk. Beyond it refusals are dropped. */
 const mostWaiting = 1000;
@@ -66,7 +69,10 @@ export class Review {
     return done.promise;
   }
 
-  /** Records a refusal. The first of its kind is written at once; repetitions within a minute are counted in one more entry. */
+  /**
+   * Records a refusal. The first of its kind is written at once; repetitions within a minute are counted in one more
+   * entry.
+   */
   refuse(entry: Omit<NewEntry, 'act'>): void {
     const now = performance.now();
     this.#flushRefused((since) => now - since > together);

@@ -62,7 +62,8 @@ export class History {
     try {
       makeHistoryFile(path);
       db = new DatabaseSync(path, { timeout: patience });
-      // Free pages are returned to the file system, deleted data is overwritten with zeros, and temporary data stays in memory.
+      // Free pages are returned to the file system, deleted data is overwritten with zeros, and temporary data stays in
+      // memory.
       db.exec(
         'pragma auto_vacuum = incremental; pragma journal_mode = wal; pragma synchronous = full; pragma secure_delete = on; pragma temp_store = memory',
       );
@@ -181,8 +182,8 @@ export class History {
   }
 
   /**
-   * After the clock was set back, changes later times to `now`. Otherwise events would be kept for too long, and times would
-   * not grow with `seq`.
+   * After the clock was set back, changes later times to `now`. Otherwise events would be kept for too long, and times
+   * would not grow with `seq`.
    */
   #setBack(now: string): void {
     if (this.#last > now) {

@@ -214,7 +214,9 @@ export class Keeper {
     }
   }
 
-  /** Runs an operation on the open history. After a failure the file is closed and opened again by the next operation. */
+  /**
+   * Runs an operation on the open history. After a failure the file is closed and opened again by the next operation.
+   */
   #with<T>(rack: RackId, work: (history: History) => T): T {
     const place = this.#place(rack);
     if (place.history?.isThere === false) this.#letGo(rack);

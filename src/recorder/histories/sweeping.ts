@@ -18,10 +18,11 @@ export interface Swept {
 /**
  * Deletes events beyond the retention limits, also from the bytes of the file and its WAL.
  *
- * With `secure_delete` SQLite overwrites deleted rows and freed pages with zeros. Copies remain where it moved rows between
- * pages. Small files are therefore rewritten as a whole. In large files only pages next to the first row are rebalanced,
- * because rows are only appended at the end and deleted at the beginning: the first remaining rows are deleted, so that
- * their pages become free, and inserted again in reverse order, so that rows that move stay next to where they were.
+ * With `secure_delete` SQLite overwrites deleted rows and freed pages with zeros. Copies remain where it moved rows
+ * between pages. Small files are therefore rewritten as a whole. In large files only pages next to the first row are
+ * rebalanced, because rows are only appended at the end and deleted at the beginning: the first remaining rows are
+ * deleted, so that their pages become free, and inserted again in reverse order, so that rows that move stay next to
+ * where they were.
  */
 export function sweep(
   history: History,
@@ -43,7 +44,10 @@ export function sweep(
   return removed;
 }
 
-/** Truncates the WAL, which still has the deleted rows. Fails while another process reads for seconds; the next sweep retries. */
+/**
+ * Truncates the WAL, which still has the deleted rows. Fails while another process reads for seconds; the next sweep
+ * retries.
+ */
 export function emptyLog(history: History): void {
   const done = history.run((db) => db.prepare('pragma wal_checkpoint(truncate)').get());
   if (Number(done?.['busy']) !== 0)

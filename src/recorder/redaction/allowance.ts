@@ -11,8 +11,8 @@ export class TooSlow extends Error {
 }
 
 /**
- * CPU time budget of redaction. RE2 finds one match in time proportional to the text. Finding all matches of an expression
- * that can extend to the end of the text, such as `a.*z|b`, takes quadratic time.
+ * CPU time budget of redaction. RE2 finds one match in time proportional to the text. Finding all matches of an
+ * expression that can extend to the end of the text, such as `a.*z|b`, takes quadratic time.
  */
 export class Allowance {
   readonly #ms: number;

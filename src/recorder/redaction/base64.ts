@@ -1,6 +1,6 @@
 /**
- * The base64 characters, in both alphabets, that encode only these bytes, for each of the three offsets in a base64 group
- * at which they may begin. They find, for example, the secret in the base64 of `user:secret`.
+ * The base64 characters, in both alphabets, that encode only these bytes, for each of the three offsets in a base64
+ * group at which they may begin. They find, for example, the secret in the base64 of `user:secret`.
  */
 export function base64Of(bytes: Buffer): string[] {
   const spellings = [0, 1, 2].flatMap((before) => {

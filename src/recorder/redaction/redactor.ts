@@ -20,7 +20,8 @@ export class Redactor {
 
   /**
    * @param expressions `redact` of a validated policy
-   * @param secrets always redacted, also when encoded for a URL, JSON or base64; secrets minted by hosts are redacted, too
+   * @param secrets always redacted, also when encoded for a URL, JSON or base64; secrets minted by hosts are redacted,
+   * too
    */
   constructor(expressions: readonly string[], secrets: readonly string[]) {
     const sets = expressions

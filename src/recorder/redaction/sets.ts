@@ -2,9 +2,9 @@ import { secretKinds } from '../../signing/secret.ts';
 import { base64Of } from './base64.ts';
 
 /**
- * Built-in pattern sets that policies can name. They are JavaScript regular expressions, which are about thirty times as
- * fast as RE2JS. Each must take linear time on every text: a repetition before an optional or failing part is bounded, or
- * can start at only one position of a run.
+ * Built-in pattern sets that policies can name. They are JavaScript regular expressions, which are about thirty times
+ * as fast as RE2JS. Each must take linear time on every text: a repetition before an optional or failing part is
+ * bounded, or can start at only one position of a run.
  */
 export interface RedactionSet {
   /** A text without this substring has no match. */
@@ -22,8 +22,8 @@ const privateKey =
 const jsonWebToken = /(?<![\w-])(?=[\w-]*eyJ)[\w-]+(?:\.[\w-]{8,}){1,4}/g;
 
 /**
- * Secrets minted by a host, plain and in base64 at any offset. They are redacted whatever the policy, by pattern, because
- * the host stores only hashes of most of them.
+ * Secrets minted by a host, plain and in base64 at any offset. They are redacted whatever the policy, by pattern,
+ * because the host stores only hashes of most of them.
  */
 export const mintedSecrets: readonly RegExp[] = [
   new RegExp(`lathe_(?:${secretKinds.join('|')})_[\\w-]{43}`, 'g'),
