@@ -135,7 +135,7 @@ describe('models show', () => {
     const { code, stderr } = await run(folder, 'show', 'cut');
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /^lathe: 'o--cut\/cut' cannot be read: .*the file ends at byte 40000.*download it again\n$/,
+      /^lathe: cannot read 'o--cut\/cut': .*the file ends at byte 40000.*download it again\n$/,
     );
   });
 });

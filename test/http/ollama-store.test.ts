@@ -227,7 +227,7 @@ describe('copy and delete', () => {
     const response = await post('/api/copy', { source: 'lathe-tiny', destination });
     expect([response.status, await response.json()]).toEqual([
       400,
-      { error: expect.stringMatching(/is no name/) },
+      { error: expect.stringMatching(/is not a valid model name/) },
     ]);
   });
 
