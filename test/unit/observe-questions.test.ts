@@ -67,7 +67,7 @@ describe('named questions', () => {
     },
   );
 
-  it('name what is wrong with what they are asked, all of it at once', () => {
+  it('report all violations at once', () => {
     expect(caught(() => asked('slowest_turn', {}))).toMatchObject({
       kind: 'not_found',
       code: 'unknown_question',

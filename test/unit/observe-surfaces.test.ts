@@ -68,7 +68,7 @@ describe('surfaces', () => {
     expect(long).toMatchObject({ operators: ['is_null'], aggregates: ['count'] });
   });
 
-  it('are not found under other names, and the nearest is told', () => {
+  it('are not found under other names; the nearest name is suggested', () => {
     const error = caught(() => surfaceOf('completion'));
     expect(error).toBeInstanceOf(ObserveError);
     expect(error).toMatchObject({ kind: 'not_found', code: 'unknown_surface' });

@@ -41,7 +41,7 @@ async function peerIn(name: string, peer: string) {
 }
 
 describe('the command recorder', () => {
-  it('makes grants and tokens, lists and revokes them where no host runs', async () => {
+  it('creates, lists and revokes grants and tokens without a running host', async () => {
     const none = await lathe('grants');
     expect(none).toEqual({ stdout: 'no grants: nobody can read or write the racks\n', stderr: '', code: 0 });
     const granted = await lathe(grantOf);
@@ -72,7 +72,7 @@ describe('the command recorder', () => {
     expect(await json('grants --rack gateway')).toEqual({ grants: [], tokens: [] });
   });
 
-  it('never writes a token down', async () => {
+  it('never stores a token', async () => {
     await lathe(grantOf);
     const { token } = await json<{ token: string }>('token --rack agent');
     const files = readdirSync(join(folder, 'data'), { recursive: true, encoding: 'utf8' })
@@ -82,7 +82,7 @@ describe('the command recorder', () => {
     for (const file of files) expect(readFileSync(file).includes(token.slice(12))).toBe(false);
   });
 
-  it('tells of the racks, and who did what', async () => {
+  it('prints the racks and the review', async () => {
     const racks = await json<Rack[]>('racks');
     expect(racks.map(({ armed }) => armed)).toEqual([false, false, false, false, false]);
     const { stdout } = await lathe('racks');
@@ -103,7 +103,7 @@ describe('the command recorder', () => {
     expect((await lathe('review', 'fresh')).stdout).toBe('no entries\n');
   });
 
-  it('grants what a rack holds already where it is told to, and says so', async () => {
+  it('includes earlier events in a grant only on request, and says so', async () => {
     const past = await lathe('grant --rack workflows --verbs read --expires 2h --from beginning');
     expect(past.stdout).toMatch(
       /: bearer may read the rack workflows, including events already recorded, until /,
@@ -116,7 +116,7 @@ describe('the command recorder', () => {
     });
   });
 
-  it('grants nothing to a peer that is not there, and makes no database to look for it', async () => {
+  it('grants nothing to an absent peer, and creates no database to look it up', async () => {
     for (const name of ['nobody', 'data']) {
       const answer = await lathe('grant --rack agent --verbs read --expires 1d --to peer:ghost', name);
       expect([answer.code, answer.stdout]).toEqual([2, '']);
@@ -126,7 +126,7 @@ describe('the command recorder', () => {
     expect((await json<{ grants: Grant[] }>('grants', 'nobody')).grants).toEqual([]);
   });
 
-  it('shows all of a long review', async () => {
+  it('prints all pages of a long review', async () => {
     await lathe('racks', 'long');
     const db = new DatabaseSync(join(folder, 'long', 'recorder', 'recorder.db'));
     const add = db.prepare(
@@ -151,7 +151,7 @@ describe('the command recorder', () => {
     expect(answer.stderr.split('\n')[0]).toContain(message);
   });
 
-  it('counts at once with a host that runs on the same data directory', async () => {
+  it('takes effect at once in a host that runs on the same data directory', async () => {
     const host = await hostOf('beside');
     try {
       await host.change('agent', { armed: true }, 'bearer');

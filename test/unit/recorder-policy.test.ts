@@ -16,14 +16,14 @@ function violationsOf(change: unknown) {
 }
 
 describe('a policy', () => {
-  it('is finite where nobody set one', () => {
+  it('has finite limits by default', () => {
     const { days, bytes, events } = defaultPolicy.retention;
     for (const bound of [days, bytes, events]) expect(bound).toBeLessThan(1e9);
     expect(defaultPolicy.content).not.toBe('full');
     expect(changedPolicy(defaultPolicy, defaultPolicy)).toEqual(defaultPolicy);
   });
 
-  it('is completed by what counts now', () => {
+  it('keeps current values for absent members', () => {
     expect(changedPolicy(defaultPolicy, undefined)).toBe(defaultPolicy);
     const changed = changedPolicy(defaultPolicy, { retention: { days: 3, bytes: undefined } });
     expect(changed).toEqual({ ...defaultPolicy, retention: { ...defaultPolicy.retention, days: 3 } });
@@ -35,7 +35,7 @@ describe('a policy', () => {
     expect(changedPolicy(defaultPolicy, { redact: ['a', 'b', 'a'] }).redact).toEqual(['a', 'b']);
   });
 
-  it('is refused with all that is wrong with it', () => {
+  it('is refused with all violations', () => {
     expect(
       violationsOf({
         content: 'ful',
@@ -64,7 +64,7 @@ describe('a policy', () => {
     );
   });
 
-  it('has no more patterns, and no larger ones, than can be looked for', () => {
+  it('limits the number and size of patterns', () => {
     expect(violationsOf({ redact: Array.from({ length: 33 }, (_, index) => `a${index}`) })).toHaveProperty([
       'policy.redact',
     ]);
