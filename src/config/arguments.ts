@@ -21,7 +21,7 @@ const flags = {
 };
 const flagNames = Object.keys(flags);
 
-/** Parses a command line. Throws `UsageError` with all faults. */
+/** Reads a command line. Throws `UsageError` with every fault. */
 export function parseCommandLine(args: readonly string[]): Command {
   const { tokens } = parseArgs({
     args: [...args],
@@ -54,7 +54,7 @@ export function parseCommandLine(args: readonly string[]): Command {
       if (isOptionName(name)) given.set(name, true);
       continue;
     }
-    // In lenient mode parseArgs reads `--model --quiet` as a value; the user forgot the value.
+    // `--model --quiet` takes the next flag as the value in the lenient mode; that is a forgotten value.
     if (token.value === undefined || (!token.inlineValue && /^--?[a-z]/.test(token.value))) {
       faults.push(`--${token.name} needs a value`);
     } else if (!isOptionName(name)) {
@@ -88,5 +88,5 @@ export function parseCommandLine(args: readonly string[]): Command {
   );
 }
 
-/** An integer, or the text itself, which the option's schema then refuses with its own message. */
+/** A whole number, or the text itself, which the option's schema then refuses with its own words. */
 const asNumber = (text: string): number | string => (/^-?\d{1,15}$/.test(text) ? Number(text) : text);

@@ -1,4 +1,4 @@
-/** Parses the positional arguments: the command and its subject. */
+/** The words of the command line: which command they are, and what it is about. */
 import { hubPrefix, parseReference } from '../pull/reference.ts';
 import { flagOf, type OptionName, type Options, UsageError } from './options.ts';
 import { didYouMean } from '../words/nearest.ts';
@@ -20,23 +20,23 @@ export type Command =
   | (Shared & {
       readonly verb: 'models';
       readonly action: ModelsAction;
-      /** Name of a pulled model; for `show` and `verify` also a path, a URL or `hf:...`. */
+      /** Of a pulled model; of `show` and `verify` also a path, a URL or `hf:`. */
       readonly name?: string;
       readonly json: boolean;
     })
   | (Shared & {
       readonly verb: 'mcp';
       readonly action: McpAction;
-      /** NAME of a table `[mcp.NAME]`. */
+      /** Of a table `[mcp.NAME]`. */
       readonly name?: string;
       readonly json: boolean;
     })
   | (Shared & {
       readonly verb: 'receipts';
       readonly action: 'verify';
-      /** File with one receipt. Absent: verify the whole chain of the data directory's host. */
+      /** A file with one receipt; absent: the chain of the data directory's host. */
       readonly name?: string;
-      /** Public key to use instead of the data directory's own. */
+      /** In place of the data directory's own. */
       readonly key?: string;
       readonly json: boolean;
     })
@@ -52,9 +52,9 @@ interface Action {
   readonly json: boolean;
 }
 interface Noun {
-  /** Arguments of its actions. The action `pull` is the same as the command `pull`. */
+  /** What its actions take, for messages; `pull` is the command of that name. */
   readonly actions: Readonly<Record<string, Action>>;
-  /** What the name argument names, for messages. */
+  /** What the one is whose name they take. */
   readonly thing: string;
   readonly options: readonly OptionName[];
 }
@@ -81,7 +81,7 @@ const nouns: Readonly<Record<'models' | 'mcp' | 'receipts' | 'recorder', Noun>> 
   },
   receipts: {
     actions: { verify: { name: 'optional', json: true } },
-    thing: 'a receipt file',
+    thing: 'the file of a receipt',
     options: ['data_dir', 'database', 'quiet'],
   },
   recorder: {
@@ -93,27 +93,27 @@ const nouns: Readonly<Record<'models' | 'mcp' | 'receipts' | 'recorder', Noun>> 
       revoke: { name: 'needed', json: true },
       review: { name: 'none', json: true },
     } satisfies Record<RecorderAction, Action>,
-    thing: 'a grant or a token (list them with recorder grants)',
+    thing: 'a grant or a token, as recorder grants lists them',
     options: ['data_dir', 'quiet'],
   },
 };
 const commands = ['models', 'pull', 'mcp', 'receipts', 'recorder'];
 const pullOptions: readonly OptionName[] = ['data_dir', 'quiet'];
 
-/** Flags that only some commands take. */
+/** Flags that belong to commands alone. */
 export interface CommandFlags {
   readonly revision: string | undefined;
   readonly key: string | undefined;
   readonly json: boolean;
   readonly config: string | undefined;
-  /** Flags of the command `recorder` by name, not parsed yet. */
+  /** Of the command `recorder`, by their names, as they were written. */
   readonly recorder: ReadonlyMap<string, string>;
 }
 
 /**
- * @param words positional arguments, in order; without any the command is `serve`
- * @param line `given`: the options that the command line has
- * @param faults faults found so far; more are added, and all are thrown together
+ * @param words positional, in order; none serves
+ * @param given options that were named
+ * @param faults found so far; more are added, and thrown together
  */
 export function commandOf(
   words: readonly string[],
@@ -135,7 +135,7 @@ export function commandOf(
     return { verb: 'serve', ...shared };
   }
   const known = commands.includes(verb);
-  // After an unknown flag, an unknown command is most likely the value of that flag.
+  // After an unknown flag the word is most likely that flag's value.
   if (!known && faults.length === 0) faults.push(unknown('command', verb, commands));
   if (!known) throw new UsageError(faults);
   const noun = isNoun(verb) ? verb : undefined;
@@ -164,10 +164,10 @@ function pullOf(
 ): Command {
   if (target === undefined)
     faults.push(`${words} needs REPO or REPO:FILE, for example: pull owner/model-GGUF:model-Q8_0.gguf`);
-  if (rest.length > 0) faults.push(`${words} takes one REPO[:FILE], also got ${quoted(rest)}`);
+  if (rest.length > 0) faults.push(`${words} takes one REPO[:FILE], got also ${quoted(rest)}`);
   if (flags.json) faults.push(`--json does not belong to the command ${words}`);
   const named = (target ?? '').replace(hubPrefix, '');
-  // An invalid reference is refused later, with a message about repositories.
+  // What is no reference is refused where it is used, in words about repositories.
   const colon = named.indexOf(':');
   const { repo, file, revision } = parseReference(named) ?? {
     repo: colon === -1 ? named : named.slice(0, colon),
@@ -176,7 +176,7 @@ function pullOf(
   if (target !== undefined && (repo === '' || file === ''))
     faults.push(`'${target}' is not REPO or REPO:FILE`);
   if (revision !== undefined && flags.revision !== undefined)
-    faults.push(`two revisions: @${revision} and --revision ${flags.revision}; use one`);
+    faults.push(`two revisions: @${revision} and --revision ${flags.revision}; name one`);
   if (faults.length > 0) throw new UsageError(faults);
   const wanted = revision ?? flags.revision;
   return {
@@ -208,13 +208,13 @@ function nounOf(
   if (takes.name === 'needed' && name === undefined) faults.push(`${words} needs the name of ${thing}`);
   const extra = takes.name === 'none' && name !== undefined ? [name, ...rest] : rest;
   if (extra.length > 0)
-    faults.push(`${words} takes ${takes.name === 'none' ? 'no' : 'one'} name, also got ${quoted(extra)}`);
+    faults.push(`${words} takes ${takes.name === 'none' ? 'no' : 'one'} name, got also ${quoted(extra)}`);
   if (flags.json && !takes.json) faults.push(`--json does not belong to the command ${words}`);
   if (flags.revision !== undefined) faults.push('--revision belongs to the command pull');
   const own =
     noun === 'recorder' ? readRecorderFlags(action as RecorderAction, flags.recorder, faults) : undefined;
   if (faults.length > 0) throw new UsageError(faults);
-  // The cast is safe: the action was found in the noun's table.
+  // The action is one of the noun's: it was found in its table.
   return {
     verb: noun,
     action,

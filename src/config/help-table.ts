@@ -1,4 +1,4 @@
-/** Formats two columns. The second one is wrapped at `width`. */
+/** Two columns, the second wrapped at `width`. */
 export function table(rows: readonly (readonly [string, string])[], width = 100): string[] {
   const left = Math.max(...rows.map(([name]) => name.length)) + 4;
   return rows.flatMap(([name, help]) => {

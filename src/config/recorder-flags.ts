@@ -4,7 +4,7 @@ import { type RackId, racks } from '../watch/index.ts';
 import { expiry } from '../words/expiry.ts';
 import { didYouMean } from '../words/nearest.ts';
 
-/** Actions of the command `recorder` with their arguments. */
+/** What the actions of the command `recorder` are about. */
 export type RecorderRequest =
   | { readonly action: 'racks' }
   | { readonly action: 'grants'; readonly rack?: RackId }
@@ -13,7 +13,7 @@ export type RecorderRequest =
       readonly rack: RackId;
       readonly verbs: readonly Verb[];
       readonly expires: (now: Date) => Date;
-      /** Grantee: `bearer` (the holder of the host's bearer token) or `peer:NAME`. */
+      /** `bearer`: whoever has the host's own. */
       readonly to?: string;
       /** Default: now. */
       readonly from?: 'now' | 'beginning';
@@ -25,12 +25,12 @@ export type RecorderRequest =
       readonly label?: string;
       readonly to?: string;
     }
-  /** `name`: id of a grant or a token. */
+  /** `name`: the id of a grant or a token. */
   | { readonly action: 'revoke'; readonly name: string }
   | { readonly action: 'review'; readonly rack?: RackId; readonly after?: number };
 export type RecorderAction = RecorderRequest['action'];
 
-/** Parsers of the flags. Each throws a RangeError with a message for the user. */
+/** Each throws a RangeError in words for people. */
 const readers = {
   rack(text: string): RackId {
     const known: readonly string[] = racks;
@@ -46,7 +46,7 @@ const readers = {
   expires: expiry,
   to(text: string): string {
     if (text === 'bearer' || (text.startsWith('peer:') && nameForm.test(text.slice(5)))) return text;
-    throw new RangeError(`expected bearer or peer:NAME, got '${text}'; for NAME: ${nameRule}`);
+    throw new RangeError(`expected bearer or peer:NAME, got '${text}'; of a NAME, ${nameRule}`);
   },
   from(text: string): 'now' | 'beginning' {
     if (text === 'now' || text === 'beginning') return text;
@@ -78,7 +78,7 @@ const taken: Readonly<
   review: { may: ['rack', 'after'] },
 };
 
-/** Parses the flags of an action. Faults are added to `faults`. */
+/** What the flags say, checked; faults are added. */
 export function readRecorderFlags(
   action: RecorderAction,
   given: ReadonlyMap<string, string>,

@@ -4,23 +4,23 @@ import { UsageError } from './options.ts';
 import { headerValue, type McpTable } from './tables.ts';
 import type { Settings } from './toml.ts';
 
-/** A gateway whose models agents can use, with its API key. */
+/** A gateway that agents may take models from, with its key. */
 export interface GatewayConfig {
   readonly url: string;
   readonly key?: string;
-  /** Model ids that agents can use. Undefined: all of the gateway's models. */
+  /** Undefined: whatever it has. */
   readonly models?: readonly string[];
   readonly timeoutMs?: number;
 }
 
-/** Secrets that the settings refer to by file or variable. No message contains a secret. */
+/** What the settings name but do not hold. No message says anything of what they are. */
 export interface Secrets {
-  /** Content of `--bearer-token-file`. Without it the host creates its own token. */
+  /** Of `--bearer-token-file`; without it the host has its own. */
   readonly bearerToken?: string;
   readonly gateway?: GatewayConfig;
-  /** The enabled servers, ready to be started. */
+  /** Those that are enabled, ready to be started. */
   readonly mcp: readonly McpServerConfig[];
-  /** Every secret that was read, and the headers in the settings themselves. None of them may be written anywhere. */
+  /** All that was read, and the headers that the settings hold themselves: what must not be written anywhere. */
   readonly texts: readonly string[];
 }
 
@@ -28,14 +28,14 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const defaultTimeoutSecs = 60;
 const mostBytes = 65_536;
-/** Variables that every program needs and that hold no secrets. */
+/** What a program needs to run at all, and that no secret is in. */
 const inheritable = [
   'HOME LANG LC_ALL LOGNAME PATH SHELL TERM TMPDIR TZ USER',
-  // Windows.
+  // Of Windows.
   'APPDATA COMSPEC LOCALAPPDATA PATHEXT SYSTEMDRIVE SYSTEMROOT TEMP USERPROFILE',
 ].flatMap((names) => names.split(' '));
 
-/** Reads the files and variables that the settings name. Throws `UsageError` with all faults. */
+/** Reads the files and variables that the settings name. Throws `UsageError` with every one that is not as it must be. */
 export async function readSecrets(settings: Settings, env: Environment): Promise<Secrets> {
   const reader = new SecretReader(env);
   const { bearer_token_file: bearerFile, gateway } = settings;
@@ -99,7 +99,7 @@ async function mcpServer(name: string, table: McpTable, reader: SecretReader): P
 
 class SecretReader {
   readonly faults: string[] = [];
-  /** The secrets that were read. */
+  /** The secrets that were found. */
   readonly read: string[] = [];
   readonly #env: Environment;
   constructor(env: Environment) {
@@ -115,7 +115,7 @@ class SecretReader {
     );
   }
 
-  /** A variable's value unchanged. It may have several lines. */
+  /** As it is, which may be many lines. */
   environment(key: string, name: string): string | undefined {
     const value = this.#env[name];
     if (value) {
@@ -123,7 +123,7 @@ class SecretReader {
       return value;
     }
     const state = value === undefined ? 'is not set' : 'is empty';
-    this.faults.push(`${key}: the environment variable ${name} ${state}; set it before starting the host`);
+    this.faults.push(`${key}: the environment variable ${name} ${state}; set it before the host is started`);
     return undefined;
   }
 
@@ -138,7 +138,7 @@ class SecretReader {
       const { size } = await stat(path);
       if (size > mostBytes) {
         this.faults.push(
-          `${what}: has ${size} bytes, expected at most ${mostBytes}; name a file that holds only the secret`,
+          `${what}: is ${size} bytes, which is no secret; name a file with nothing else in it`,
         );
         return undefined;
       }
@@ -157,7 +157,7 @@ class SecretReader {
 
   #oneLine(what: string, value: string): string | undefined {
     if (value !== '' && headerValue.test(value)) return value;
-    this.faults.push(`${what}: must hold one line of printable characters and nothing else`);
+    this.faults.push(`${what}: must hold one line of plain characters and nothing else`);
     return undefined;
   }
 }

@@ -5,24 +5,24 @@ import { show } from './options.ts';
 import { didYouMean } from '../words/nearest.ts';
 import type { KeyPath } from './toml-lines.ts';
 
-const text = z.string({ error: 'expected a string' });
+const text = z.string({ error: 'expected a text' });
 const filled = text.min(1, 'must not be empty');
 const seconds = (least: number, most: number) => {
-  const error = `expected a number of seconds from ${least} to ${most}`;
+  const error = `expected seconds from ${least} to ${most}`;
   return z.number({ error }).min(least, error).max(most, error);
 };
 const webUrl = z.string({ error: 'expected an http:// or https:// URL' }).superRefine((value, context) => {
   const url = /^https?:\/\//i.test(value) && URL.canParse(value) ? new URL(value) : undefined;
   if (url === undefined) context.addIssue('expected an http:// or https:// URL');
   else if (url.username !== '' || url.password !== '')
-    context.addIssue('must not contain a user or password; name a file or a variable that holds the secret');
+    context.addIssue('must not hold a user or password; name a file or a variable that holds the secret');
 });
 const variable = text.regex(
   /^[A-Za-z_][A-Za-z0-9_]*$/,
   'expected the name of an environment variable: letters, digits and _',
 );
 const headerName = filled.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of an HTTP header');
-/** Visible characters, spaces and tabs, which a header value can have. */
+/** Visible characters, spaces and tabs: what a header may carry. */
 export const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 const texts = (key: z.ZodType<string, string>, value: z.ZodType<string>, what: string) =>
   z.record(key, value, { error: `expected a table of ${what}` });
@@ -33,13 +33,13 @@ const mcpShape = {
     .min(1, 'expected a list: the program and its arguments')
     .refine(([program]) => program !== '', 'the program must not be empty')
     .optional(),
-  env: texts(variable, text, 'variables and strings').optional(),
-  env_from: z.array(variable, { error: 'expected a list of environment variable names' }).optional(),
+  env: texts(variable, text, 'variables and texts').optional(),
+  env_from: z.array(variable, { error: 'expected a list of names of environment variables' }).optional(),
   cwd: filled.optional(),
   url: webUrl.optional(),
-  headers: texts(headerName, text.regex(headerValue, 'expected one line'), 'headers and strings').optional(),
+  headers: texts(headerName, text.regex(headerValue, 'expected one line'), 'headers and texts').optional(),
   header_files: texts(headerName, filled, 'headers and paths').optional(),
-  header_env: texts(headerName, variable, 'headers and environment variable names').optional(),
+  header_env: texts(headerName, variable, 'headers and names of environment variables').optional(),
   timeout_secs: seconds(1, 3600).optional(),
   enabled: z.boolean({ error: 'expected true or false' }).optional(),
   pins: texts(
@@ -55,13 +55,13 @@ const gatewayShape = {
   url: webUrl,
   key_env: variable.optional(),
   key_file: filled.optional(),
-  models: z.array(filled, { error: 'expected a list of model ids' }).optional(),
+  models: z.array(filled, { error: 'expected a list of ids of models' }).optional(),
   timeout_secs: seconds(1, 86_400).optional(),
 };
 const gatewayTable = z.strictObject(gatewayShape, { error: 'expected a table [gateway]' });
 export type GatewayTable = z.infer<typeof gatewayTable>;
 
-/** Settings that only the configuration file has, besides the options. */
+/** What only the file can say, besides the options. */
 export interface Tables {
   readonly mcp?: Readonly<Record<string, McpTable>>;
   readonly gateway?: GatewayTable;
@@ -74,8 +74,8 @@ export interface TableFault {
 }
 
 /**
- * Validates the tables of a configuration file and makes their paths absolute.
- * @param folder folder of the file
+ * Checks the tables of a file. Paths in them become absolute.
+ * @param folder where the file lies
  */
 export function checkTables(
   raw: Readonly<Record<string, unknown>>,
@@ -95,11 +95,11 @@ function mcpServers(raw: unknown, folder: string, faults: TableFault[]): Record<
   }
   for (const [name, value] of Object.entries(raw)) {
     const path = ['mcp', name];
-    // No underscore, so that `mcp_NAME_TOOL` can be split in one way only.
+    // No underscore: `mcp_NAME_TOOL` is to be read one way only.
     if (!/^[A-Za-z][A-Za-z0-9-]{0,31}$/.test(name))
       faults.push({
         path,
-        message: 'expected a name of a letter and up to 31 letters, digits and dashes',
+        message: 'expected as the name a letter and up to 31 letters, digits and dashes',
       });
     faults.push(...faultsOf(mcpTable, value, path));
     if (isTable(value)) faults.push(...wayFaults(value, path));
@@ -109,13 +109,11 @@ function mcpServers(raw: unknown, folder: string, faults: TableFault[]): Record<
   return servers;
 }
 
-/** A server has either a command or a URL. Keys of the other kind would have no effect, so they are faults. */
+/** A server is reached one way, and a member of the other way would do nothing. */
 function wayFaults(table: Readonly<Record<string, unknown>>, path: KeyPath): TableFault[] {
   const has = (member: string) => table[member] !== undefined;
   if (has('command') && has('url'))
-    return [
-      { path: [...path, 'url'], message: 'the server also has a command; keep one of command and url' },
-    ];
+    return [{ path: [...path, 'url'], message: 'has a command, too; keep one of command and url' }];
   if (!has('command') && !has('url'))
     return [{ path, message: 'needs command = ["program", "argument"] or url = "https://..."' }];
   const [way, others] = has('command')
@@ -134,7 +132,7 @@ function located(table: McpTable, folder: string): McpTable {
     return { ...rest, ...(paths && { header_files: Object.fromEntries(paths) }) };
   }
   const [program = '', ...args] = command;
-  // A bare program name is searched for in PATH.
+  // A bare name is looked for on the PATH.
   const found = /[/\\]/.test(program) && !isAbsolute(program) ? resolve(folder, program) : program;
   return { ...rest, command: [found, ...args], cwd: resolve(folder, table.cwd ?? '.') };
 }
@@ -144,7 +142,7 @@ function gatewayOf(raw: unknown, folder: string, faults: TableFault[]): GatewayT
   if (isTable(raw) && raw['key_env'] !== undefined && raw['key_file'] !== undefined)
     faults.push({
       path: ['gateway', 'key_file'],
-      message: 'the table also has a key_env; keep one of key_env and key_file',
+      message: 'there is a key_env, too; keep one of key_env and key_file',
     });
   const parsed = gatewayTable.safeParse(raw);
   if (!parsed.success) return undefined;
@@ -152,7 +150,7 @@ function gatewayOf(raw: unknown, folder: string, faults: TableFault[]): GatewayT
   return { ...rest, ...(file === undefined ? {} : { key_file: resolve(folder, file) }) };
 }
 
-/** Keys whose values may be secrets. Messages do not repeat their values. */
+/** Members whose values may be secrets: what they are is not repeated. */
 const secretMembers = ['env', 'headers', 'url'];
 
 function faultsOf(
@@ -170,7 +168,7 @@ function faultsOf(
         path: [...at, key],
         message: `unknown key${didYouMean(key.replaceAll('-', '_'), Object.keys(schema.shape), (near) => near)}`,
       }));
-    // The issue of a record's key is nested in one without a useful message.
+    // The key of a record has its issues inside of one that says nothing.
     const message =
       issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
     const got = valueAt(value, inside);

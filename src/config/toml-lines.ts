@@ -2,7 +2,7 @@ import { type AST, parseTOML } from 'toml-eslint-parser';
 
 export type KeyPath = readonly (string | number)[];
 
-/** Line numbers of the keys in a valid TOML file, which the TOML parser for values does not report. */
+/** The line of every key of a file that is valid TOML, which the parser of values does not tell. */
 export class KeyLines {
   readonly #lines = new Map<string, number>();
 
@@ -11,7 +11,7 @@ export class KeyLines {
     try {
       program = parseTOML(source, { tomlVersion: 'latest' });
     } catch {
-      // The two parsers disagree about this file. Faults are then reported at line 1.
+      // The two parsers disagree about a corner of the language; a fault is then at line 1, but it is told.
       return;
     }
     for (const node of program.body[0].body) {
@@ -23,7 +23,7 @@ export class KeyLines {
     }
   }
 
-  /** Line of the key, or of the nearest enclosing key that the file has. */
+  /** Of the key, or else of what it would be in. */
   at(path: KeyPath): number {
     for (let length = path.length; length > 0; length--) {
       const line = this.#lines.get(JSON.stringify(path.slice(0, length)));
@@ -50,7 +50,7 @@ export class KeyLines {
     }
   }
 
-  /** Records the line of a key and of its enclosing keys, unless they have one. */
+  /** With all that it is in, where that is not noted yet. */
   #note(path: KeyPath, line: number): void {
     for (let length = path.length; length > 0; length--) {
       const key = JSON.stringify(path.slice(0, length));
@@ -59,7 +59,7 @@ export class KeyLines {
   }
 }
 
-/** `mcp.files.command[1]`; names that are not bare keys are quoted. */
+/** `mcp.files.command[1]`; a name that is no bare key in quotes. */
 export function keyText(path: KeyPath): string {
   return path
     .map((part, index) => {

@@ -12,14 +12,14 @@ import { didYouMean } from '../words/nearest.ts';
 import { checkTables, type Tables, tableNames } from './tables.ts';
 import { KeyLines, keyText, type KeyPath } from './toml-lines.ts';
 
-/** All settings of a host: options (by flag or file) and tables (by file). */
+/** All that a host is told: the options, by flag or file, and what only the file can say. */
 export type Settings = Options & Tables;
 
 /**
- * Reads the options and tables of a TOML file. Keys of options are the flags' names with `_` or `-`.
+ * The options and tables of a TOML file. Keys of options are the flags' names with `_` or `-`.
  * Paths in the file are relative to the file. Throws `UsageError` with every fault as `FILE:LINE: KEY: what`.
- * @param name file name for messages
- * @param folder folder of the file
+ * @param name how messages call the file
+ * @param folder where the file lies
  */
 export function readToml(source: string, name: string, folder: string): Settings {
   let table: Record<string, unknown>;
@@ -60,7 +60,7 @@ export function readToml(source: string, name: string, folder: string): Settings
   return { ...located(checked.options, folder), ...tables };
 }
 
-/** Makes the paths in options absolute. */
+/** Options with their paths absolute. */
 function located(options: Options, folder: string): Options {
   const { data_dir, bearer_token_file, gateway_config, model, draft, database, ...rest } = options;
   const path = /^sqlite:(.+)$/.exec(database ?? '')?.[1];
@@ -79,13 +79,13 @@ function located(options: Options, folder: string): Options {
 
 const isTableName = (key: string): boolean => (tableNames as readonly string[]).includes(key);
 
-/** Whether a model is a relative path rather than the name of a pulled model or a URL. */
+/** A model given as a path rather than a pulled name or a URL. */
 const isPath = (model: string): boolean =>
   !/^([a-z]+:\/\/|hf:)/i.test(model) &&
   !isAbsolute(model) &&
   (model.startsWith('.') || (model.includes(sep) && model.endsWith('.gguf')));
 
-/** The key or table at the beginning of a line. */
+/** The key, or the table, that a line begins. */
 function keyOf(line: string): string | undefined {
   const found = /^\s*\[{0,2}\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*[.=\]]/.exec(line);
   return found?.[1] ?? found?.[2] ?? found?.[3];

@@ -1,4 +1,4 @@
-/** A faulty command line or configuration file, with one line per fault. Exit code 2. */
+/** What is wrong with a command line or a configuration file: every fault, one a line. Exit code 2. */
 export class UsageError extends Error {
   readonly faults: readonly string[];
   constructor(faults: readonly string[]) {
@@ -8,7 +8,7 @@ export class UsageError extends Error {
   }
 }
 
-/** Formats a value for a message, at most 60 characters. */
+/** A value as a message shows it. */
 export function show(value: unknown): string {
   const written =
     JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? Number(part) : part)) ??

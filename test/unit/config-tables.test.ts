@@ -111,19 +111,19 @@ key_file = "k"
       'host.toml:1: prot: unknown key (did you mean port?)',
       'host.toml:2: mcp.files: needs command = ["program", "argument"] or url = "https://..."',
       'host.toml:3: mcp.files.comand: unknown key (did you mean command?)',
-      'host.toml:4: mcp.files.timeout_secs: expected a number of seconds from 1 to 3600, got 0',
-      'host.toml:6: mcp."9 lives": expected a name of a letter and up to 31 letters, digits and dashes',
-      'host.toml:9: mcp."9 lives".command[1]: expected a string, got 5',
+      'host.toml:4: mcp.files.timeout_secs: expected seconds from 1 to 3600, got 0',
+      'host.toml:6: mcp."9 lives": expected as the name a letter and up to 31 letters, digits and dashes',
+      'host.toml:9: mcp."9 lives".command[1]: expected a text, got 5',
       'host.toml:11: mcp."9 lives".env.A-B: expected the name of an environment variable: letters, digits and _',
       'host.toml:12: mcp."9 lives".cwd: expected a text, got 3',
-      'host.toml:16: mcp.both.url: the server also has a command; keep one of command and url',
+      'host.toml:16: mcp.both.url: has a command, too; keep one of command and url',
       'host.toml:19: mcp.far.url: expected an http:// or https:// URL',
       'host.toml:20: mcp.far.cwd: belongs to a server with command',
       'host.toml:21: mcp.far.headers."a b": expected the name of an HTTP header',
       'host.toml:24: mcp.pinned.command: expected a list: the program and its arguments, got []',
       'host.toml:25: mcp.pinned.pins.read: expected sha256: and 64 hex digits, as `mcp pins NAME` prints them, got "sha256:12"',
       'host.toml:26: gateway.url: is missing; expected an http:// or https:// URL',
-      'host.toml:28: gateway.key_file: the table also has a key_env; keep one of key_env and key_file',
+      'host.toml:28: gateway.key_file: there is a key_env, too; keep one of key_env and key_file',
     ]);
   });
 
@@ -274,12 +274,12 @@ describe('secrets', async () => {
     const found = await faults(() => readSecrets(settings, { TWO: '', LINES: 'hunter2\nhunter3' }));
     expect(found).toEqual([
       `--bearer-token-file ${folder}/absent: there is no such file; write the secret into it, or correct the path`,
-      'gateway.key_env: the environment variable GATEWAY_KEY is not set; set it before starting the host',
-      'mcp.a.env_from: the environment variable ONE is not set; set it before starting the host',
-      'mcp.a.env_from: the environment variable TWO is empty; set it before starting the host',
-      'mcp.b.header_env.N: the environment variable LINES: must hold one line of printable characters and nothing else',
+      'gateway.key_env: the environment variable GATEWAY_KEY is not set; set it before the host is started',
+      'mcp.a.env_from: the environment variable ONE is not set; set it before the host is started',
+      'mcp.a.env_from: the environment variable TWO is empty; set it before the host is started',
+      'mcp.b.header_env.N: the environment variable LINES: must hold one line of plain characters and nothing else',
       `mcp.b.header_files.K ${empty}: is empty; write the secret into it`,
-      `mcp.b.header_files.L ${lines}: must hold one line of printable characters and nothing else`,
+      `mcp.b.header_files.L ${lines}: must hold one line of plain characters and nothing else`,
       `mcp.b.header_files.M ${folder}: it is a directory; name the file in it`,
     ]);
   });

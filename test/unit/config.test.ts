@@ -75,7 +75,7 @@ describe('the command line', () => {
     [['--gpu=yes'], '--gpu takes no value'],
     [['--host', ''], '--host: must not be empty'],
     [['--kernels', '../x'], '--kernels: expected the name of a saved config'],
-    [['--trust-key', 'ed25519:0123'], '--trust-key: expected ed25519: and 16 lower-case hex digits'],
+    [['--trust-key', 'ed25519:0123'], '--trust-key: expected ed25519: and 16 hex digits'],
     [['--retune=no'], '--retune takes no value'],
     [['--quantize', 'q5_0'], '--quantize: expected one of q8_0, q4_0, q4_k, got "q5_0"'],
     [['pul', 'x'], "unknown command 'pul' (did you mean 'pull'?)"],
@@ -85,9 +85,9 @@ describe('the command line', () => {
     ],
     [['models'], 'models needs one of: list, show, pull, rm, verify'],
     [['models', 'lst'], "unknown command 'models lst' (did you mean 'models list'?)"],
-    [['models', 'list', 'x'], "models list takes no name, also got 'x'"],
+    [['models', 'list', 'x'], "models list takes no name, got also 'x'"],
     [['models', 'show'], 'models show needs the name of a model'],
-    [['models', 'rm', 'a', 'b'], "models rm takes one name, also got 'b'"],
+    [['models', 'rm', 'a', 'b'], "models rm takes one name, got also 'b'"],
     [['models', 'rm', 'a', '--json'], '--json does not belong to the command models rm'],
     [['models', 'verify', '--gpu'], '--gpu does not belong to the command models'],
     [['models', 'pull'], 'models pull needs REPO'],
@@ -98,12 +98,12 @@ describe('the command line', () => {
     [['mcp', 'pins'], 'mcp pins needs the name of a server'],
     [['mcp', 'list', '--data-dir', 'x'], '--data-dir does not belong to the command mcp'],
     [['receipts'], 'receipts needs one of: verify'],
-    [['receipts', 'verify', 'x', 'y'], "receipts verify takes one name, also got 'y'"],
+    [['receipts', 'verify', 'x', 'y'], "receipts verify takes one name, got also 'y'"],
     [['models', 'list', '--key', 'x'], '--key belongs to the command receipts verify'],
     [['--key', 'x'], '--key belongs to the command receipts verify'],
     [['recorder'], 'recorder needs one of: racks, grants, grant, token, revoke, review'],
     [['recorder', 'grnt'], "unknown command 'recorder grnt' (did you mean 'recorder grant'?)"],
-    [['recorder', 'racks', 'agent'], "recorder racks takes no name, also got 'agent'"],
+    [['recorder', 'racks', 'agent'], "recorder racks takes no name, got also 'agent'"],
     [['recorder', 'revoke'], 'recorder revoke needs the name of a grant or a token'],
     [['recorder', 'grant', '--rack', 'agent'], 'recorder grant needs --verbs read,write --expires 30d'],
     [['recorder', 'token'], 'recorder token needs --rack RACK'],
@@ -117,14 +117,14 @@ describe('the command line', () => {
     [['recorder', 'racks', '--database', 'sqlite:x'], '--database does not belong to the command recorder'],
     [['models', 'list', '--rack', 'agent'], '--rack belongs to the command recorder'],
     [['--expires', '30d'], '--expires belongs to the command recorder'],
-    [['--host', '0.0.0.0:80'], '--host: expected an IP address or a host name, without port and brackets'],
-    [['--host', '[::1]'], '--host: expected an IP address or a host name'],
+    [['--host', '0.0.0.0:80'], '--host: expected an address or a host name, without port and brackets'],
+    [['--host', '[::1]'], '--host: expected an address or a host name'],
     [['--heartbeat-secs', '0'], '--heartbeat-secs: expected a whole number from 1 to 3600 seconds, got 0'],
     [['--external-sessions', '100001'], '--external-sessions: expected a whole number from 1 to 100000'],
     [['--enable-workflow', 'Nope'], '--enable-workflow: expected a lower-case letter'],
     [['pull', 'a/b@v1', '--revision', 'v2'], 'two revisions: @v1 and --revision v2'],
     [['pull'], 'pull needs REPO'],
-    [['pull', 'a/b', 'c'], "also got 'c'"],
+    [['pull', 'a/b', 'c'], "got also 'c'"],
     [['pull', 'a/b:'], 'is not REPO or REPO:FILE'],
     [['pull', 'a/b', '--gpu'], '--gpu does not belong to the command pull'],
     [['--revision', 'main'], '--revision belongs to the command pull'],
@@ -186,7 +186,7 @@ describe('the command line', () => {
       after: 9,
     });
     expect(faults(() => parse('grant x --rack nope --expires soon --label a'))).toEqual([
-      "recorder grant takes no name, also got 'x'",
+      "recorder grant takes no name, got also 'x'",
       'recorder grant needs --verbs read,write',
       "--rack: there is no rack 'nope'; the racks are: agent, completions, workflows, gateway, external",
       "--expires: expected a time from now, as 90d (m, h, d, w), or a date, as 2030-01-31, got 'soon'",
@@ -263,7 +263,7 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
     const source =
       '# c\nport = 70000\ngpuu = true\n\nadapter = """\ncontext = 1"""\ncontext = 0\n[server]\nport = 1\n';
     expect(faults(() => toml(source))).toEqual([
-      'host.toml:2: port: expected a whole number from 0 to 65535 (0 picks a free port), got 70000',
+      'host.toml:2: port: expected a whole number from 0 to 65535 (0 takes a free port), got 70000',
       'host.toml:3: gpuu: unknown key (did you mean gpu?)',
       'host.toml:7: context: expected a whole number from 1 to 16777216 tokens, got 0',
       'host.toml:8: server: unknown key',
@@ -278,7 +278,7 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
       expect.stringMatching(/^host\.toml:2:1: not valid TOML: /),
     ]);
     expect(faults(() => toml('gpu = true\n\nhost = "0.0.0.0:80"\n'))).toEqual([
-      'host.toml:3: host: expected an IP address or a host name, without port and brackets, got "0.0.0.0:80"',
+      'host.toml:3: host: expected an address or a host name, without port and brackets, got "0.0.0.0:80"',
     ]);
     expect(faults(() => toml('data_dir = "a"\ndata-dir = "b"\n'))).toEqual([
       'host.toml:2: data-dir: the same option as data_dir',
