@@ -1,4 +1,4 @@
-/** Asks Dawn for an adapter and prints its name; nothing when there is none. A process of its own: drivers may crash. */
+/** Prints the name of Dawn's adapter, or nothing if there is none. A separate process, because drivers may crash. */
 import { create, globals } from 'webgpu';
 
 Object.assign(globalThis, globals);

@@ -1,15 +1,15 @@
-/** Builds `dist/` where it is missing or older than its sources. */
+/** Builds `dist/` if it is missing or older than its sources. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-/** What is built, of what, and how; the first one empties `dist/` for all. */
+/** Build targets with their sources and options. The first one empties `dist/`. */
 const parts = [
   {
     product: 'dist/host.js',
-    // The shaders are not among them: the host reads them from `wgsl/` as they are.
+    // Shaders are not sources: the host reads them from `wgsl/` at run time.
     sources: ['src', 'kernels', 'vite.config.ts', 'package.json', 'package-lock.json'],
     options: [],
   },
@@ -20,7 +20,7 @@ const parts = [
   },
 ];
 
-/** @returns whether `dist/` is there and current */
+/** @returns whether `dist/` exists and is up to date */
 export function buildIfNeeded() {
   const isCurrent = ({ product, sources }) => {
     const built = join(root, product);
@@ -34,7 +34,7 @@ export function buildIfNeeded() {
     process.stderr.write('Build: vite is not installed; run `npm ci` first.\n');
     return false;
   }
-  process.stderr.write('Build: making dist/ ...\n');
+  process.stderr.write('Build: building dist/ ...\n');
   return parts.every(({ options }) => {
     const { status, stdout } = spawnSync(
       process.execPath,
@@ -50,7 +50,7 @@ export function buildIfNeeded() {
   });
 }
 
-/** The time of the last change below these paths, in ms. Folders count too: they change when a file goes. */
+/** Time of the last change under these paths, in ms. Folders count, because they change when a file is deleted. */
 function newest(paths) {
   return Math.max(
     0,

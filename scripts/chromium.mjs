@@ -9,5 +9,5 @@ const places = [
   '/Applications/Chromium.app/Contents/MacOS/Chromium',
 ];
 
-/** The browser that the tests of the pages drive; `LATHE_CHROMIUM` names another. Undefined where there is none. */
+/** Browser for the page tests: `LATHE_CHROMIUM`, or an installed Chromium. Undefined if there is none. */
 export const chromiumPath = () => places.find((path) => path && existsSync(path));

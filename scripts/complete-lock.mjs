@@ -1,9 +1,9 @@
 /**
- * Adds to package-lock.json the platform packages that npm left out, and says how many.
+ * Adds the platform packages that npm left out to package-lock.json, and prints how many.
  *
- * npm writes no entry for an optional package that the registry of the moment does not serve (a mirror may hold only
- * its own platforms), and then `npm ci` refuses the lock file as incomplete, on every machine. An entry without an
- * integrity hash is valid: a machine of that platform fetches it, all others pass it by.
+ * npm writes no entry for an optional package that the registry does not serve (a mirror may have only its own
+ * platforms). Then `npm ci` refuses the lock file as incomplete on every machine. An entry without an integrity hash is
+ * valid: machines of that platform download the package, others skip it.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -33,7 +33,7 @@ const processors = [
   'wasm32',
 ];
 
-/** Names and versions of optional packages that the lock file mentions but does not hold. */
+/** Names and versions of optional packages that the lock file refers to without an entry. */
 export function missingPackages(lock) {
   const missing = new Map();
   for (const [path, entry] of Object.entries(lock.packages)) {
@@ -45,7 +45,7 @@ export function missingPackages(lock) {
   return missing;
 }
 
-/** What npm itself writes for a package of another platform, read from the package's name. */
+/** The entry that npm writes for a package of another platform, derived from the package's name. */
 function entryOf(name, { version, dev }) {
   const words = name.split(/[-/_]/);
   const os = systems.filter((system) => words.includes(system));

@@ -1,6 +1,7 @@
 /**
- * `npm run console:types -- URL`: writes web/console/api/schema.d.ts from the OpenAPI document of a running host. The
- * generator wants an older TypeScript than ours and is therefore no dependency: npm fetches both for this run.
+ * `npm run console:types -- URL`: generates web/console/api/schema.d.ts from the OpenAPI document of a running host.
+ * The generator needs an older TypeScript than this package, so it is not a dependency: npm downloads both for this
+ * run.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

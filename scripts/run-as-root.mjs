@@ -1,7 +1,7 @@
-/** A command line of apt's, run quietly; whoever else is at work with apt is waited for. */
+/** Runs an apt command quietly. Waits for other processes that use apt. */
 import { spawnSync } from 'node:child_process';
 
-/** @returns its exit status and what it said */
+/** @returns its exit status and output */
 export function runAsRoot(command) {
   const { status, stdout, stderr, error } = spawnSync(
     'sh',

@@ -2,11 +2,14 @@ import { statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { runInForeground } from '../src/platform/foreground.mjs';
 
-/** npm runs scripts in the folder of the package; paths on the command line are meant from where npm was called. */
+/**
+ * npm runs scripts in the package folder, but paths on the command line are relative to the folder where npm was
+ * called.
+ */
 const callerFolder = ({ npm_lifecycle_event: script, INIT_CWD: folder }) =>
   script && folder && statSync(folder, { throwIfNoEntry: false })?.isDirectory() ? folder : process.cwd();
 
-/** @param entry of the host, from the root of the package */
+/** @param entry entry file of the host, relative to the package root */
 export const runHost = (entry, args) =>
   runInForeground(
     process.execPath,

@@ -1,7 +1,7 @@
 export interface Facts {
   readonly platform: string;
   readonly root: boolean;
-  /** Whether apt-get is there. */
+  /** Whether apt-get is installed. */
   readonly apt: boolean;
   readonly postgres: boolean;
   readonly bubblewrap: boolean;

@@ -1,16 +1,16 @@
 /**
- * What setup-services does, as pure functions of what it found on the machine. Plain JavaScript, like all of
- * scripts/. Types: services-plan.d.mts.
+ * Decisions of setup-services as pure functions of the facts about the machine. Plain JavaScript, like all of scripts/.
+ * Types: services-plan.d.mts.
  */
 
-/** What tests run besides the product itself; all are skipped, with a reason, where they are not there. */
+/** Programs that some tests need. Without them those tests are skipped with a reason. */
 const services = [
   { fact: 'postgres', name: 'PostgreSQL', package: 'postgresql' },
   { fact: 'bubblewrap', name: 'bubblewrap', package: 'bubblewrap' },
   { fact: 'chromium', name: 'Chromium', package: 'chromium' },
 ];
 
-/** The next step: nothing to do, something to install, or going on without it. */
+/** The next step: nothing to do, install something, or continue without it. */
 export function decide(facts) {
   const missing = services.filter(({ fact }) => !facts[fact]);
   if (missing.length === 0) return { kind: 'ready' };
@@ -26,7 +26,7 @@ export function decide(facts) {
     return facts.postgres && facts.chromium
       ? { kind: 'ready' }
       : without(
-          'To run those of PostgreSQL and Chromium: brew install postgresql && brew install --cask chromium; bubblewrap is for Linux alone.',
+          'To run the tests of PostgreSQL and Chromium: brew install postgresql && brew install --cask chromium; bubblewrap is for Linux only.',
         );
   if (facts.platform !== 'linux') return without('They run on Linux and macOS.');
   if (facts.apt) return without('To run them, as root:', ...commandsOf(step).map((line) => `  ${line}`));
@@ -38,7 +38,7 @@ export function decide(facts) {
   );
 }
 
-/** The shell commands of an install step, in order. */
+/** Shell commands of an install step, in order. */
 export const commandsOf = ({ packages }) => [
   'apt-get update',
   `apt-get install -y --no-install-recommends ${packages.join(' ')}`,

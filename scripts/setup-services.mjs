@@ -1,6 +1,7 @@
 /**
- * Makes sure that the tests find PostgreSQL, bubblewrap and Chromium; does nothing where they are. Installs them as root where
- * apt is, and says how otherwise: then the tests that need them are skipped. Nothing of it is needed to use the host.
+ * Ensures that the tests find PostgreSQL, bubblewrap and Chromium. Installs missing ones with apt if it runs as root,
+ * and otherwise prints how to install them; the tests that need them are then skipped. Using the host needs none of
+ * them.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -13,7 +14,7 @@ import { explainApt } from './vulkan-plan.mjs';
 
 const say = (line) => process.stderr.write(`${line}\n`);
 
-/** @returns false only where they should have been installed and could not be; what is missing has been said */
+/** @returns false only if an installation failed. What is missing has been printed. */
 export function setUpServices() {
   const step = decide(lookAround());
   if (step.kind === 'ready') return true;
@@ -41,7 +42,7 @@ const lookAround = () => ({
   platform: process.platform,
   root: process.getuid?.() === 0,
   apt: isThere('apt-get'),
-  // Debian keeps the server's programs out of the path, a folder a version.
+  // On Debian the server's programs are not in PATH but in one folder per version.
   postgres: isThere('initdb') || versions().some((folder) => existsSync(join(folder, 'bin/initdb'))),
   bubblewrap: isThere('bwrap') && spawnSync('bwrap', ['--version']).status === 0,
   chromium: chromiumPath() !== undefined,

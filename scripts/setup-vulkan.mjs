@@ -1,6 +1,6 @@
 /**
- * Makes sure that Dawn finds a Vulkan driver; does nothing where it does. Without one it installs Mesa's, which
- * includes lavapipe, a driver in software. Needs root for that, and prints the commands otherwise.
+ * Ensures that Dawn finds a Vulkan driver. If there is none it installs Mesa's drivers, which include lavapipe, a
+ * software driver. That needs root; without it the commands are printed.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -18,12 +18,12 @@ import {
 
 const askScript = fileURLToPath(new URL('./ask-adapter.mjs', import.meta.url));
 const askLimitMs = 60_000;
-/** A loader for an NVIDIA GPU, then nothing more; anything beyond would be a circle. */
+/** Limit of installations: the loader for an NVIDIA GPU and one driver package. More would be an endless loop. */
 const mostInstalls = 2;
 
 const say = (line) => process.stderr.write(`${line}\n`);
 
-/** @returns whether a driver is there now; what is missing has been said */
+/** @returns whether there is a driver now. What is missing has been printed. */
 export function setUpVulkan() {
   for (let installs = 0; ; installs++) {
     const step = decide(lookAround());
@@ -50,7 +50,7 @@ function carryOut(step) {
   say(
     `Vulkan: installing ${step.what} (${step.packages.join(', ')}${step.release ? ` from ${step.release}` : ''}) ...`,
   );
-  // An update that reached no server succeeds; only the installation after it fails.
+  // `apt-get update` succeeds without reaching a server; only the installation after it fails.
   let output = '';
   for (const command of commandsOf(step)) {
     const { status, output: words } = runAsRoot(command);
@@ -71,7 +71,7 @@ function lookAround() {
   const facts = { platform: process.platform, adapter: undefined, dawn: '' };
   if (process.platform !== 'linux') return facts;
   Object.assign(facts, askDawn());
-  // Everything else matters only where Dawn finds nothing.
+  // The other facts matter only if Dawn finds no adapter.
   if (facts.adapter !== undefined) return facts;
   return {
     ...facts,
@@ -96,7 +96,7 @@ function askDawn() {
     timeout: askLimitMs,
     killSignal: 'SIGKILL',
   });
-  if (error?.code === 'ETIMEDOUT') return { dawn: `no answer within ${askLimitMs / 1000} s` };
+  if (error?.code === 'ETIMEDOUT') return { dawn: `no response within ${askLimitMs / 1000} s` };
   if (/Cannot find (package|module)/.test(stderr ?? ''))
     return { dawn: 'its binding is not installed; run `npm ci`' };
   return status === 0 && stdout !== ''
@@ -126,7 +126,7 @@ function list(folder) {
   }
 }
 
-/** What a command prints; nothing when it is not there or fails. */
+/** Output of a command; empty if it is not installed or fails. */
 function printed(command, args) {
   const { status, stdout } = spawnSync(command, args, {
     stdio: ['ignore', 'pipe', 'ignore'],

@@ -1,4 +1,7 @@
-/** `npm start [-- OPTIONS]`: builds, sets up Vulkan and runs the host with the embedded model or the one asked for. */
+/**
+ * `npm start [-- OPTIONS]`: builds, sets up Vulkan and runs the host with the embedded model or the one that OPTIONS
+ * name.
+ */
 import { buildIfNeeded } from './build.mjs';
 import { runHost } from './run-host.mjs';
 import { setUpVulkan } from './setup-vulkan.mjs';

@@ -14,7 +14,7 @@ process.env.LATHE_TEST_BUILT = '1';
 process.env.PATH = `${join(root, 'node_modules/.bin')}${delimiter}${process.env.PATH ?? ''}`;
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
 
-/** A command line of package.json, run as npm runs it. */
+/** Runs a script of package.json as npm does. */
 const shell = (line) =>
   process.platform === 'win32'
     ? runInForeground('cmd.exe', ['/d', '/s', '/c', line])
@@ -23,11 +23,11 @@ const shell = (line) =>
 const asked = process.argv.slice(2);
 const vitest = (options, how) =>
   runInForeground(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', ...options], how);
-/** Many wait for processes that start or die: on two cores one at a time would leave one idle. */
+/** At least two workers: many tests wait for processes to start or end, which would leave a core idle. */
 const workers = `--maxWorkers=${Math.max(2, availableParallelism() - 1)}`;
 /**
- * Files of a project that needs the adapter run one at a time, which leaves a core idle: two queues run side by side, of
- * about the same length. What was asked for by options runs as vitest runs it.
+ * Test files that need the adapter run one at a time, which leaves a core idle. Therefore two queues of about the same
+ * length run in parallel. With options on the command line vitest runs as it does by default.
  */
 const queues = [[['gpu', 'hosts']], [['unit', 'http'], ['browser']]];
 let stopped = false;

@@ -1,15 +1,15 @@
-/** What setup-vulkan found on the machine. */
+/** Facts about the machine. */
 export interface Facts {
   platform: string;
-  /** The name of the adapter that Dawn gives; undefined when it gives none. */
+  /** Name of Dawn's adapter; undefined if it finds none. */
   adapter: string | undefined;
-  /** What Dawn wrote when it gave none. */
+  /** Output of Dawn if it found no adapter. */
   dawn: string;
-  /** Device files of GPUs. */
+  /** Device files of the GPUs. */
   gpus: readonly string[];
-  /** libvulkan.so.1 is there. */
+  /** Whether libvulkan.so.1 is installed. */
   loader: boolean;
-  /** The manifest of Mesa's software driver is there. */
+  /** Whether the manifest of Mesa's software driver is installed. */
   lavapipe: boolean;
   /** Version of the package mesa-vulkan-drivers. */
   mesa: string | undefined;
@@ -17,9 +17,9 @@ export interface Facts {
   system: { name: string; codename: string | undefined };
   /** The package sources of the machine. */
   targets: readonly { release: string; uri: string }[];
-  /** Debian's archive keys lie where Debian puts them. */
+  /** Whether Debian's archive keys are in their usual place. */
   archiveKeys: boolean;
-  /** VK_DRIVER_FILES or VK_ICD_FILENAMES. */
+  /** Value of VK_DRIVER_FILES or VK_ICD_FILENAMES. */
   driverFiles: string | undefined;
 }
 
@@ -27,9 +27,9 @@ export interface InstallStep {
   kind: 'install';
   what: string;
   packages: readonly string[];
-  /** The release to take them from, where it is not the machine's own. */
+  /** Release to install from, if it is not the machine's own. */
   release?: string;
-  /** Set when that release must be added to the package sources first. */
+  /** Mirror of that release, if it must be added to the package sources first. */
   mirror?: string;
   signed?: boolean;
 }

@@ -1,16 +1,16 @@
 /**
- * What setup-vulkan does, as pure functions of what it found on the machine. Plain JavaScript, like all of
- * scripts/: it runs before anything is built, on whatever Node the machine has. Types: vulkan-plan.d.mts.
+ * Decisions of setup-vulkan as pure functions of the facts about the machine. Plain JavaScript, like all of scripts/:
+ * it runs before anything is built, on any Node. Types: vulkan-plan.d.mts.
  */
 
-/** Mesa 22.3, which Debian 12 ships, is refused by Dawn. */
+/** Dawn refuses Mesa 22.3, the version in Debian 12. */
 const leastMesa = 23;
 const sourceFile = '/etc/apt/sources.list.d/lathe-backports.list';
 const archiveKeys = '/usr/share/keyrings/debian-archive-keyring.gpg';
-/** Where Debian is served when the machine names no mirror of its own. */
+/** Debian mirror for machines that have none configured. */
 const publicMirror = 'http://deb.debian.org/debian/';
 
-/** The next step: nothing more to do, something to install, or something only the user can do. */
+/** The next step: nothing to do, install something, or something that only the user can do. */
 export function decide(facts) {
   if (facts.platform !== 'linux')
     return { kind: 'ready', note: 'this system brings its own graphics interface' };
@@ -20,9 +20,9 @@ export function decide(facts) {
   if (nvidia && !facts.loader) return install(facts, ['libvulkan1'], 'the Vulkan loader for the GPU');
   if (nvidia) {
     return refuse(
-      `there is an NVIDIA GPU (${facts.gpus.join(', ')}), but its driver offers no Vulkan.`,
+      `there is an NVIDIA GPU (${facts.gpus.join(', ')}), but its driver does not support Vulkan.`,
       "Install the driver's graphics part (libnvidia-gl on Debian and Ubuntu; in a container also set NVIDIA_DRIVER_CAPABILITIES=all).",
-      'Or go on without the GPU, on the software driver:',
+      'Or continue without the GPU, with the software driver:',
       ...commandsOf(softwareDriver(facts)).map((command) => `  ${command}`),
     );
   }
@@ -39,7 +39,7 @@ export function decide(facts) {
   return softwareDriver(facts);
 }
 
-/** Mesa holds lavapipe, the software driver, and those of AMD's and Intel's GPUs. */
+/** Mesa contains lavapipe, the software driver, and the drivers of AMD and Intel GPUs. */
 function softwareDriver(facts) {
   return install(facts, ['libvulkan1', 'mesa-vulkan-drivers'], "Mesa's Vulkan drivers");
 }
@@ -60,14 +60,14 @@ function install(facts, packages, what) {
   return { ...step, release, mirror: mirrorOf(facts.targets), signed: facts.archiveKeys };
 }
 
-/** The machine's own mirror of Debian 12; the public one where it names none. */
+/** The machine's configured mirror of Debian 12, else the public one. */
 function mirrorOf(targets) {
   const releases = ['bookworm', 'oldstable', 'stable'];
   const main = targets.find(({ release, uri }) => releases.includes(release) && /^https?:/.test(uri));
   return main?.uri ?? publicMirror;
 }
 
-/** The shell commands of an install step, in order: what root runs, and what is printed for everybody else. */
+/** Shell commands of an install step, in order. They are run by root and printed for other users. */
 export function commandsOf(step) {
   if (step.kind !== 'install') return [];
   const { packages, release, mirror, signed } = step;
@@ -84,22 +84,24 @@ export function commandsOf(step) {
   ];
 }
 
-/** What undoes the added source, so that a mirror without backports does not break the next `apt-get update`. */
+/**
+ * Command that removes the added source, so that a mirror without backports does not break the next `apt-get update`.
+ */
 export function undoOf(step) {
   return step.mirror === undefined ? undefined : `rm -f ${sourceFile}`;
 }
 
-/** Another way to the same packages after a failure; undefined when there is none. */
+/** Alternative install step after a failure; undefined if there is none. */
 export function alternativeTo(step) {
   return step.mirror === undefined || step.mirror === publicMirror
     ? undefined
     : { ...step, mirror: publicMirror };
 }
 
-/** What went wrong with apt-get, in a sentence, with what to do. */
+/** Explains a failure of apt-get in one sentence and says what to do. */
 export function explainApt(output) {
   const reason =
-    aptFailures.find(({ sign }) => sign.test(output))?.say ?? 'apt-get failed; its last words are above';
+    aptFailures.find(({ sign }) => sign.test(output))?.say ?? 'apt-get failed; see its output above';
   return `${reason}.`;
 }
 
@@ -114,7 +116,7 @@ const aptFailures = [
   },
   {
     sign: /Temporary failure resolving|Could not resolve|Could not connect|Unable to connect|Connection (failed|timed out|refused)|Network is unreachable/i,
-    say: 'the package servers cannot be reached; check the network or the proxy and run this again',
+    say: 'cannot reach the package servers; check the network or the proxy and run this again',
   },
   {
     sign: /No space left on device|don't have enough free space/i,
@@ -122,11 +124,11 @@ const aptFailures = [
   },
   {
     sign: /Unable to locate package|has no installation candidate/i,
-    say: 'the package sources of this machine do not hold these packages',
+    say: 'the package sources of this machine do not have these packages',
   },
   {
     sign: /NO_PUBKEY|is not signed|not live until|expired/i,
-    say: 'the package sources cannot be verified; check the keys and the clock of this machine',
+    say: 'cannot verify the package sources; check the keys and the clock of this machine',
   },
 ];
 
@@ -145,7 +147,7 @@ export function parseTargets(text) {
 }
 
 function majorOf(version) {
-  // An epoch may stand before it: `1:24.0.5`.
+  // The version may have an epoch: `1:24.0.5`.
   return Number.parseInt((version ?? '').replace(/^\d+:/, ''), 10) || 0;
 }
 

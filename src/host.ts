@@ -5,16 +5,19 @@ import { dependencyVersion, packageRoot } from './platform/node-package.ts';
 import { restartUnderCurrentNode } from './platform/node-restart.ts';
 import { errorMessage } from './util/error-message.ts';
 
-/** Another entry of the program: TypeScript in development, beside this file's bundle when built. */
+/**
+ * Path of another entry point of the program: a TypeScript file in development, a bundle next to this one when built.
+ */
 const entryBeside = (name: string): string =>
   fileURLToPath(new URL(`./${name}${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url));
 
-// The composition root: the only file that reads argv and the environment. Everything else is imported after the
-// restart, because an older Node would already fail on linking it.
+// Composition root: the only file that reads argv and the environment. Everything else is imported after the restart,
+// because an older Node already fails to link it.
 await restartUnderCurrentNode();
 const { main } = await import('./cli/main.ts');
 
-// The reader may leave (`| head`, a terminal that closes): what follows is written to nobody, and the host ends in order.
+// The process that reads stdout may exit (`| head`, a closed terminal). Later writes are dropped, and the host still
+// shuts down in order.
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 
@@ -29,7 +32,7 @@ await main({
   exit: (code) => process.exit(code),
   elapsedMs: () => performance.now(),
   entry: entryBeside,
-  // Imported only when asked for: without --gpu the host runs where Dawn's binding does not load.
+  // Imported on demand: without --gpu the host also runs where Dawn's native binding cannot be loaded.
   async loadEngine(options) {
     const { loadEngine } = await import('./engine/index.ts');
     const { nodePlatform } = await import('./platform/node.ts');
@@ -44,7 +47,7 @@ await main({
     const { nodePlatform } = await import('./platform/node.ts');
     const { dawnOptions } = await import('./platform/node-adapter.ts');
     if (!(engine instanceof ResidentEngine))
-      throw new TypeError('the lab needs an engine of its own process');
+      throw new TypeError('the lab needs an engine in the same process');
     const lab = await openLab({
       ...request,
       engine,
@@ -60,8 +63,8 @@ await main({
         request.onNotice(`bound the kernels of '${config}' to ${bound.length} components`);
       }
     } catch (error) {
-      // A saved kernel that no longer passes must not keep the model from being served.
-      request.onWarning(`the kernels of '${config}' are not bound: ${errorMessage(error)}`);
+      // A saved kernel that no longer passes its checks must not prevent the model from being served.
+      request.onWarning(`the kernels of '${config}' could not be bound: ${errorMessage(error)}`);
     }
     return { lab, close };
   },

@@ -5,17 +5,17 @@ import { packageRoot } from './platform/node-package.ts';
 import { restartUnderCurrentNode } from './platform/node-restart.ts';
 import { interruptedExitCode, onStopSignals } from './terminal/stop-signals.ts';
 
-// The tool for operators: like host.ts the only place that reads argv and the environment, with everything else
+// Composition root of the operator tool: the only file of it that reads argv and the environment. Everything else is
 // imported after the restart.
 await restartUnderCurrentNode();
 const { main } = await import('./observe-tool/main.ts');
 
-// Whoever reads us may leave (`| head`): what follows is written to nobody.
+// The process that reads stdout may exit (`| head`). Later writes are dropped.
 const over = new AbortController();
 process.stdout.on('error', () => over.abort());
 process.stderr.on('error', () => undefined);
 onStopSignals(process, (request) => {
-  // A second one does not wait for a statement under way.
+  // The second signal does not wait for a running statement.
   if (request > 1) process.exit(interruptedExitCode);
   over.abort();
 });

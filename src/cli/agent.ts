@@ -21,7 +21,7 @@ export interface AgentSetting {
   readonly settings: Settings;
   readonly secrets: Secrets;
   readonly credentials: Credentials;
-  /** What receipts are signed with. */
+  /** Signs work receipts. */
   readonly key: SigningKey;
   readonly dataDir: DataDir;
   readonly store: Store;

@@ -7,21 +7,23 @@ import { errorMessage } from '../util/error-message.ts';
 import { systemCode } from '../util/system-code.ts';
 import { StartError } from './start-error.ts';
 
-/** The host's credentials: SHA-256 in hex, undefined where there is none, which is all that is needed to let somebody in. */
+/**
+ * The host's credentials as SHA-256 in hex, which is enough to check a request. Undefined: there is no such credential.
+ */
 export interface Credentials {
   readonly bearerHash: string | undefined;
   readonly operatorHash: string | undefined;
-  /** Themselves, for whoever has to take them out of texts. */
+  /** The tokens in plain text, for redaction. */
   readonly texts: readonly string[];
 }
 
-/** Shorter ones can be guessed, and what is no visible ASCII cannot be sent in a header. */
+/** A shorter token can be guessed, and a header can carry visible ASCII only. */
 const form = /^[\x21-\x7e]{16,1024}$/;
 
 /**
- * The credentials of the data directory, `bearer.token` and `operator.token`, made where they are absent.
- * @param bearerToken in place of the data directory's own
- * @param notice hears of what an operator should know
+ * Reads the credentials of the data directory, `bearer.token` and `operator.token`, and creates those that are absent.
+ * @param bearerToken replaces the one in the data directory
+ * @param onNotice receives messages for the operator
  */
 export async function openCredentials(
   dataDir: string,
@@ -51,23 +53,23 @@ async function kept(
     text = (await read(file, notice)) ?? (await makeOnce(file, `${newSecret(kind)}\n`));
   } catch (error) {
     throw new StartError(
-      `the credential ${file} cannot be used: ${errorMessage(error)}. Check its owner and mode.`,
+      `cannot use the credential file ${file}: ${errorMessage(error)}. Check its owner and mode.`,
     );
   }
   const token = text.trim();
   if (token === '') {
     notice(
-      `${file} is empty: what needs the ${kind}'s credential is refused. Remove the file, and a new one is made.`,
+      `${file} is empty: requests that need the ${kind} credential are refused. Delete the file to have a new one created.`,
     );
     return undefined;
   }
   if (form.test(token)) return token;
   throw new StartError(
-    `${file} must hold one token of 16 to 1024 visible ASCII characters. Remove it, and a new one is made.`,
+    `${file} must hold one token of 16 to 1024 visible ASCII characters. Delete it to have a new one created.`,
   );
 }
 
-/** Undefined where there is no such file. One that others may read is closed to them. */
+/** Undefined: there is no such file. A file that other users can read is restricted to its owner (mode 600). */
 async function read(file: string, notice: (message: string) => void): Promise<string | undefined> {
   let handle: FileHandle;
   try {
@@ -81,7 +83,7 @@ async function read(file: string, notice: (message: string) => void): Promise<st
     if ((mode & 0o077) !== 0 && process.platform !== 'win32') {
       await handle.chmod(0o600);
       notice(
-        `${file} was open to others (mode ${(mode & 0o777).toString(8)}) and is now the owner's only. If somebody may have read it, remove it and start again: a new one is made.`,
+        `${file} was readable by other users (mode ${(mode & 0o777).toString(8)}); its mode is now 600. If somebody may have read it, delete it and restart the host: a new one is created.`,
       );
     }
     return await handle.readFile('utf8');

@@ -6,15 +6,16 @@ import { pathToFileURL } from 'node:url';
 import { errorMessage } from '../util/error-message.ts';
 import { StartError } from './start-error.ts';
 
-/** SQLite's code for a file that another process holds. */
+/** SQLITE_BUSY: another process holds the lock. */
 const busy = 5;
-/** In ms: whoever looks (`holderOf`) is in the way for less than one. */
+/** `lockHolder` of another process holds the lock for less than 1 ms. */
 const patience = 100;
 
 /**
- * Takes the data directory for this process, for as long as it lives: two hosts on one would end each other's tasks as
- * left behind. SQLite's lock is the operating system's own, which nobody holds any more after a kill. `host.pid` beside
- * it only tells who has it: on an old Node the process that was started is not the one that serves.
+ * Locks the data directory for the lifetime of this process. Two hosts on one directory would each close the other's
+ * tasks as orphaned. The lock is SQLite's, which is an operating system lock: it ends with the process, also after a
+ * kill. `host.pid` next to it only names the holder: on an old Node the process that was started is not the one that
+ * serves.
  */
 export function lockDataDir(path: string): { release(): void } {
   const pidFile = join(path, 'host.pid');
@@ -36,16 +37,16 @@ export function lockDataDir(path: string): { release(): void } {
   } catch (error) {
     if (isBusy(error)) {
       throw new StartError(
-        `another host${processOf(pidFile)} uses the data directory ${path}; stop it, or give this one its own with --data-dir DIR.`,
+        `another host${processOf(pidFile)} uses the data directory ${path}; stop it, or give this host its own directory with --data-dir DIR.`,
       );
     }
-    throw new StartError(`the data directory ${path} cannot be locked: ${errorMessage(error)}.`);
+    throw new StartError(`cannot lock the data directory ${path}: ${errorMessage(error)}.`);
   }
 }
 
 /**
- * Who has a data directory, as ` (process 7)` or without a number; undefined where nobody has it. Nothing is written, and
- * nothing is held when it returns.
+ * The process that holds a data directory, as ` (process 7)`, or an empty string when its id is unknown; undefined when
+ * the directory is free. Writes nothing, and holds no lock when it returns.
  */
 export function holderOf(path: string): string | undefined {
   const file = join(path, 'host.lock');
@@ -61,14 +62,14 @@ export function holderOf(path: string): string | undefined {
   } catch (error) {
     if (isBusy(error)) return processOf(join(path, 'host.pid'));
     throw new StartError(
-      `whether a host has the data directory ${path} cannot be told: ${errorMessage(error)}. Check its owner and mode, or name the host with --url.`,
+      `cannot tell whether a host uses the data directory ${path}: ${errorMessage(error)}. Check its owner and mode, or name the host with --url.`,
     );
   }
 }
 
 const isBusy = (error: unknown): boolean => (error as { errcode?: number }).errcode === busy;
 
-/** A full disk keeps nobody from starting. */
+/** Failing to write it (a full disk) does not prevent the start. */
 function tell(pidFile: string): void {
   try {
     writeFileSync(pidFile, `${process.pid}\n`);

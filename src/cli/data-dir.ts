@@ -7,21 +7,21 @@ import { StartError } from './start-error.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** `$LATHE_DATA_DIR`, else `lathe` below the XDG data directory. */
+/** `$LATHE_DATA_DIR`, else `lathe` in the XDG data directory. */
 export function defaultDataDir(env: Environment, home: string): string {
   if (env['LATHE_DATA_DIR']) return env['LATHE_DATA_DIR'];
   const xdg = env['XDG_DATA_HOME'];
-  // The XDG rules: a relative value is not used.
+  // The XDG specification ignores relative values.
   return join(xdg && isAbsolute(xdg) ? xdg : join(home, '.local', 'share'), 'lathe');
 }
 
 export interface DataDir {
   readonly path: string;
-  /** Names this host; the same after a restart. */
+  /** Id of this host. It stays the same after a restart. */
   readonly endpointId: string;
 }
 
-/** Makes the directory where it is absent, for the owner only. */
+/** Creates the directory with mode 700 if it is absent. */
 export async function openDataDir(where: string): Promise<DataDir> {
   const path = resolve(where);
   try {
@@ -29,12 +29,12 @@ export async function openDataDir(where: string): Promise<DataDir> {
     return { path, endpointId: await endpointId(join(path, 'endpoint-id')) };
   } catch (error) {
     throw new StartError(
-      `the data directory ${path} cannot be used: ${errorMessage(error)}. Choose another with --data-dir DIR.`,
+      `cannot use the data directory ${path}: ${errorMessage(error)}. Choose another with --data-dir DIR.`,
     );
   }
 }
 
-/** Node's recursive mkdir never returns where the system denies that a folder can be made (as below /proc). */
+/** Not `recursive`: Node's recursive mkdir never returns where the system refuses to create folders (such as /proc). */
 async function makeFolder(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 });
@@ -51,7 +51,7 @@ async function makeFolder(path: string): Promise<void> {
 
 async function endpointId(file: string): Promise<string> {
   try {
-    // `wx`: of two hosts that start at once, one makes the id and the other reads it.
+    // `wx`: of two hosts that start at once, one creates the id and the other reads it.
     const made = randomUUID();
     await writeFile(file, `${made}\n`, { flag: 'wx', mode: 0o600 });
     return made;
@@ -60,7 +60,7 @@ async function endpointId(file: string): Promise<string> {
   }
   const kept = (await readFile(file, 'utf8')).trim();
   if (kept !== '') return kept;
-  // Another host is writing it right now, or an interrupted start left it empty.
+  // Another host is writing the file, or an interrupted start left it empty.
   const made = randomUUID();
   await writeFile(file, `${made}\n`);
   return made;
@@ -68,6 +68,6 @@ async function endpointId(file: string): Promise<string> {
 
 export const modelsDir = (dataDir: string): string => join(dataDir, 'models');
 
-/** Where tasks, runs and receipts are stored, unless `--database` says otherwise. */
+/** Database of tasks, runs and receipts: `--database`, else SQLite in the data directory. */
 export const databaseUrl = (database: string | undefined, dataDir: string): string =>
   database ?? `sqlite:${join(dataDir, 'lathe.db')}`;

@@ -13,10 +13,10 @@ import { hostEnvelope, HttpError, errorResponse } from '../http/error.ts';
 import { newHostRequestId } from '../http/request-id.ts';
 import { gatewayScopes } from '../planes/scopes.ts';
 
-/** Where a host has its gateway. */
+/** Path prefix of the gateway within a host. */
 const basePath = '/gateway';
 
-/** The resident model's provider: reached in this process. */
+/** Provider of the resident model, which runs in this process. */
 const localProvider: Provider = {
   id: 'local',
   wire: 'lathe',
@@ -25,7 +25,7 @@ const localProvider: Provider = {
   access: 'house',
 };
 
-/** Reads its file; without one the resident model is all there is. Rejects with `UsageError`. */
+/** Reads the gateway's file. Without one the gateway offers the resident model only. Rejects with `UsageError`. */
 export async function readHostGateway({
   path,
   database,
@@ -44,7 +44,7 @@ export async function readHostGateway({
   const named = await file.database();
   if (named !== undefined && named !== database)
     onNotice(
-      `${path} names a database, but a host keeps the gateway's books in its own: make its keys with --database ${shownDatabase(database)}`,
+      `${path} names a database, but within a host the gateway uses the host's database: create its keys with --database ${shownDatabase(database)}`,
     );
   return await file.config();
 }
@@ -56,7 +56,7 @@ export interface HostGatewayOptions extends BackendOptions {
   readonly onNotice: (message: string) => void;
 }
 
-/** The gateway within a host, with the resident model in its catalog. Rejects with `StoreError`. */
+/** Opens the gateway of a host, with the resident model in its catalog. Rejects with `StoreError`. */
 export async function openHostGateway(options: HostGatewayOptions): Promise<Gateway> {
   const { config, database, resident, stopping, onFault, onNotice, onSecret, watch } = options;
   const local = {
@@ -66,7 +66,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Gate
   return await openGateway({ config, database, local, watch, onFault, onNotice, onSecret }, basePath);
 }
 
-/** What the catalog says of the resident model. It costs nothing. */
+/** Catalog entry of the resident model, which is free of charge. */
 function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo): Model {
   const caps: Cap[] =
     kind === 'embed' ? ['embeddings'] : ['chat', 'tools', 'structured_output', 'completions', 'caching'];
@@ -86,7 +86,7 @@ function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo)
 }
 
 /**
- * The planes, and the gateway beside them. On a listener that asks for a bearer the gateway's own key then stands in
+ * Serves the gateway next to the planes. On a listener that requires a bearer token, send the gateway's API key in
  * `x-api-key`.
  */
 export function withGateway(planes: App, gateway: Gateway | undefined, access: Access): App {

@@ -15,7 +15,9 @@ import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
 import { mayLackAddressSpace } from './start-error.ts';
 import type { World } from './world.ts';
 
-/** Runs the command line. Errors are a line each on stderr, and exit code 2 for wrong usage, 1 for the rest. */
+/**
+ * Runs the command line. Prints one line per error on stderr; exits with 2 for wrong usage and with 1 for other errors.
+ */
 export async function main(world: World): Promise<void> {
   try {
     await run(world);
@@ -26,7 +28,7 @@ export async function main(world: World): Promise<void> {
     for (const line of usage ? error.faults : [`${errorMessage(error)}${note}`])
       world.stderr.write(`lathe: ${printable(line)}\n`);
     if (usage) world.stderr.write('See: node dist/host.js --help\n');
-    // Not merely the exit code: a half-loaded device would keep the process alive.
+    // Setting process.exitCode is not enough: a half-loaded device would keep the process alive.
     if (usage) world.exit(2);
     else world.exit(error instanceof Interrupted ? error.exitCode : 1);
   }
@@ -49,7 +51,7 @@ async function run(world: World): Promise<void> {
         abortOnSignals(world.signals, world.exit),
       );
     case 'models': {
-      // Reads model files, which the other commands need not know how to.
+      // Imported on demand: only this command reads model files.
       const { manageModels } = await import('./models/index.ts');
       return await manageModels(command, await withConfigFile(command), world);
     }
@@ -76,7 +78,7 @@ async function run(world: World): Promise<void> {
   }
 }
 
-/** The flags over the keys of the file. */
+/** The settings of the configuration file, overridden by the flags. */
 async function withConfigFile({
   options,
   config,

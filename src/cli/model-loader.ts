@@ -14,18 +14,18 @@ interface LoaderOptions {
   readonly dataDir: string;
   readonly world: World;
   readonly say: (text: string) => void;
-  /** Aborts what is under way when the host stops. */
+  /** Aborted when the host stops. */
   readonly stopping: AbortSignal;
-  /** What is told of the lab over a model, by whoever asks for it. */
+  /** Wraps the lab of a model so that its runs are recorded in the feed. */
   readonly observeLab: (lab: Lab, model: string) => Lab;
-  /** What drafts for one model, by their places; any other is loaded without. */
+  /** Draft model for speculative decoding: `location` drafts for the model at `of`. Other models load without one. */
   readonly draft?: { readonly location: string; readonly of: string } | undefined;
 }
 
-/** Loads the resident model with all that belongs to it, one at a time. */
+/** Loads the resident model with its lab and its grammar compiler. One model is loaded at a time. */
 export class ModelLoader {
   readonly #job: LoaderOptions;
-  /** What is open, the last one first. */
+  /** Close functions of everything that is open. */
   #open: (() => Promise<void>)[] = [];
   #closed = false;
   #location: string | undefined;
@@ -35,12 +35,12 @@ export class ModelLoader {
     this.#job = job;
   }
 
-  /** Whether the model at this place is loaded, drafts for the one that is, or is on its way. */
+  /** Whether the model at this location is loaded, is being loaded, or is the draft model of the loaded one. */
   holds(location: string): boolean {
     return this.#location === location || this.#draft === location;
   }
 
-  /** Closes what is loaded, and loads this. */
+  /** Closes the loaded model, then loads this one. */
   async load(location: string): Promise<LoadedModel> {
     const { options, dataDir, world, say, stopping, observeLab, draft } = this.#job;
     await this.#closeOpen();
@@ -48,7 +48,7 @@ export class ModelLoader {
     this.#location = location;
     this.#draft = draft?.of === location ? draft.location : undefined;
     if (draft && !this.#draft)
-      say(`--draft is for ${basename(draft.of)}: nothing drafts for ${basename(location)}`);
+      say(`--draft applies to ${basename(draft.of)} only: ${basename(location)} runs without a draft model`);
     const bar = progressBar(world.stderr, options.quiet ?? false);
     try {
       const engine = await world.loadEngine({
@@ -81,7 +81,7 @@ export class ModelLoader {
     }
   }
 
-  /** For the end of the host: what is loaded, and what is on its way. */
+  /** Closes the loaded model and stops a load in progress. No model can be loaded afterwards. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#closeOpen();

@@ -9,14 +9,14 @@ import { StartError } from './start-error.ts';
 export const embeddedName = 'lathe-tiny';
 
 export interface ModelLocation {
-  /** A path, a URL or `hf:OWNER/NAME...`. */
+  /** Path, URL or `hf:OWNER/NAME...`. */
   readonly location: string;
   readonly embedded: boolean;
 }
 
 /**
- * Finds what `--model` means: nothing is the embedded model; else a URL, a repository of a hub, a file, a folder, or the
- * name of a pulled model.
+ * Resolves the value of `--model`: absent is the embedded model; otherwise a URL, a hub repository, a file, a folder,
+ * or the name of a pulled model.
  */
 export async function locateModel(
   model: string | undefined,
@@ -40,7 +40,7 @@ export async function locateModel(
   if (found?.isDirectory()) return { location: resolve(model), embedded: false };
   if (model.toLowerCase() === embeddedName) return embedded;
   if (model.startsWith('.') || model.startsWith(sep)) {
-    throw new StartError(`there is no model file and no folder ${resolve(model)}.`);
+    throw new StartError(`there is no file or folder ${resolve(model)}.`);
   }
   throw unknownModel(model, [...new Set([embeddedName, ...shortNames(pulled)])]);
 }
@@ -48,16 +48,16 @@ export async function locateModel(
 /** The pulled model of this name; undefined when there is none. */
 export function findPulled(pulled: readonly PulledModel[], wanted: string): PulledModel | undefined {
   const matches = pulled.filter((model) => namesOf(model).includes(wanted.toLowerCase()));
-  // A repository's name also means what lies in it; where a folder is the model, it is the folder's.
+  // A repository's name also matches the files in it. A folder model has the exact name and takes precedence.
   const exact = matches.find(({ name }) =>
     [name, name.replace('--', '/')].some((one) => one.toLowerCase() === wanted.toLowerCase()),
   );
   if (matches.length < 2 || exact) return exact ?? matches[0];
   const candidates = matches.map(({ name }) => name).join(', ');
-  throw new StartError(`several pulled models are called '${wanted}': ${candidates}. Name one of these.`);
+  throw new StartError(`'${wanted}' matches several pulled models: ${candidates}. Use one of these names.`);
 }
 
-/** What the models can be called: the short name, where it is one model's only. */
+/** The shortest unambiguous name of each model: its base name where no other model has it, else its full name. */
 export function shortNames(pulled: readonly PulledModel[]): string[] {
   const short = pulled.map(({ name }) => basename(name));
   return pulled.map(({ name }, index) => {
@@ -69,5 +69,5 @@ export function shortNames(pulled: readonly PulledModel[]): string[] {
 export const unknownModel = (wanted: string, known: readonly string[]): StartError =>
   new StartError(
     `there is no model file and no pulled model '${wanted}'${didYouMean(wanted, known, (name) => `'${name}'`)}. ` +
-      `Known: ${known.join(', ')}. Fetch one with: node dist/host.js pull REPO[:FILE]`,
+      `Known models: ${known.join(', ')}. Download one with: node dist/host.js pull REPO[:FILE]`,
   );

@@ -17,12 +17,15 @@ export interface OwnSecretsSetting {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Shorter ones may be words. Those that the host or its gateway asks for have rules of their own. */
+/**
+ * Minimum length of a secret that is redacted: a shorter text may be an ordinary word. Tokens of the host and keys of
+ * the gateway have their own length rules.
+ */
 const shortest = 8;
 
 /**
- * The secrets that this host is configured with, as texts that are never recorded. What it mints itself, the recorder
- * knows by its form.
+ * The secrets in this host's configuration, which must never be recorded. Secrets that the host mints itself are not
+ * listed: the recorder recognizes them by their format.
  * @throws UsageError as `readTelemetrySettings`
  */
 export function ownSecrets(setting: OwnSecretsSetting): string[] {
@@ -45,7 +48,7 @@ export function ownSecrets(setting: OwnSecretsSetting): string[] {
   ];
 }
 
-/** One that is the user's name as well is no secret, and may be a word. */
+/** A password that equals the user name is not treated as a secret, because it may be an ordinary word. */
 function passwordsOf(database: string): string[] {
   if (!URL.canParse(database)) return [];
   const { username, password } = new URL(database);

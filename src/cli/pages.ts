@@ -7,7 +7,7 @@ import { hostEnvelope, HttpError, errorResponse } from '../http/error.ts';
 import { newHostRequestId } from '../http/request-id.ts';
 import type { App } from '../http/listen.ts';
 
-/** What the web build leaves in `dist/web`; nothing where it was not run. */
+/** The pages that the web build wrote to `dist/web`; none if it was not run. */
 export function openPages(packageRoot: string): Pages {
   const folder = join(packageRoot, 'dist', 'web');
   return new Pages({ list: () => filesBelow(folder), read: (path) => readFile(join(folder, path)) });
@@ -23,12 +23,12 @@ function filesBelow(folder: string): ReturnType<PageFiles['list']> {
       files.set(`/${relative(folder, file).replaceAll('\\', '/')}`, `${mtimeMs} ${size}`);
     }
   } catch {
-    // The host runs from its sources, or they are being built.
+    // The host runs from its sources without a web build, or the build is in progress.
   }
   return files;
 }
 
-/** The pages, and behind them all that a program asks for. */
+/** Serves the web pages, and passes every other request to the planes. */
 export const withPages = (planes: App, pages: Pages | undefined, access: Access): App =>
   pages
     ? {

@@ -15,14 +15,14 @@ export interface ProgressBar {
 const silent: ProgressBar = { show: () => undefined, clear: () => undefined };
 const intervalMs = 50;
 
-/** A one-line bar; nothing at all where the output is no terminal. */
+/** A one-line progress bar. It prints nothing if the output is not a terminal. */
 export function progressBar(out: Terminal, quiet: boolean): ProgressBar {
   if (quiet || out.isTTY !== true) return silent;
   let last = '';
   let lastAt = Number.NEGATIVE_INFINITY;
   return {
     show(label, done, total) {
-      // A terminal that does not tell its width says 0.
+      // A terminal of unknown width reports 0.
       const line = barLine(printable(label), done, total, out.columns || 80);
       const now = performance.now();
       if (line === last || (now - lastAt < intervalMs && done < total)) return;

@@ -7,7 +7,7 @@ import type { World } from './world.ts';
 
 type PullCommand = Extract<Command, { verb: 'pull' }>;
 
-/** Downloads a model into the data directory and says how to serve it. */
+/** Downloads a model into the data directory and prints how to serve it. */
 export async function pullModel(
   command: PullCommand,
   options: Options,
@@ -37,7 +37,7 @@ export async function pullModel(
       signal,
     });
     bar.clear();
-    if (alreadyThere && !quiet) stderr.write('already there, whole and right\n');
+    if (alreadyThere && !quiet) stderr.write('already downloaded and verified\n');
     stdout.write(`${path}\n`);
     if (!quiet) stdout.write(`Serve it with: node dist/host.js --gpu --model ${path}\n`);
   } finally {

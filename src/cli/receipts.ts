@@ -16,7 +16,7 @@ import type { World } from './world.ts';
 
 type ReceiptsCommand = Extract<Command, { verb: 'receipts' }>;
 
-/** `receipts verify`: the chain of the data directory's host from its first receipt on, or the receipt in a file. */
+/** `receipts verify`: verifies the host's whole chain of receipts, or the one receipt in a file. */
 export async function checkReceipts(
   { name: file, key, json }: ReceiptsCommand,
   settings: Settings,
@@ -35,7 +35,7 @@ export async function checkReceipts(
 
 interface Verdict {
   readonly verdict: { readonly ok: boolean; readonly key_id: string; readonly [more: string]: unknown };
-  /** In a sentence. */
+  /** The verdict as a sentence. */
   readonly passed: string;
 }
 
@@ -47,10 +47,10 @@ async function chainVerdict(
   const { path, endpointId } = await openDataDir(dataDir);
   const url = databaseUrl(database, path);
   const db = /^sqlite:(.+)$/s.exec(url)?.[1];
-  // Opening it would make one, in which every chain is in order.
+  // Opening an absent database would create an empty one, whose chain is trivially valid.
   if (db !== undefined && !existsSync(db))
     throw new StartError(
-      `there is no database ${db}: no host has run with it. Name another with --data-dir DIR or --database URL.`,
+      `there is no database ${db}: no host has used it. Name another with --data-dir DIR or --database URL.`,
     );
   const publicKey = given ?? (await keptKey(path));
   const store = await Store.open({ url, endpointId });
@@ -61,8 +61,8 @@ async function chainVerdict(
     return {
       verdict: { ...verdict, key_id },
       passed: ok
-        ? `${receipts} receipts, all in order, signed by ${key_id}`
-        : `the chain of receipts is broken at receipt ${bad}: ${reason}. The ${receipts} before it are in order.`,
+        ? `${receipts} receipts, all valid, signed by ${key_id}`
+        : `the chain of receipts is broken at receipt ${bad}: ${reason}. The ${receipts} receipts before it are valid.`,
     };
   } finally {
     await store.close();
@@ -90,23 +90,26 @@ async function readReceipt(file: string): Promise<unknown> {
   try {
     text = await readFile(file, 'utf8');
   } catch (error) {
-    throw new StartError(`the receipt ${file} cannot be read: ${errorMessage(error)}.`);
+    throw new StartError(`cannot read the receipt ${file}: ${errorMessage(error)}.`);
   }
   try {
     return JSON.parse(text) as unknown;
   } catch {
     throw new StartError(
-      `${file} holds no JSON; save what GET /agent/v1/sessions/ID/receipt answers, as it is.`,
+      `${file} is not JSON; save the response of GET /agent/v1/sessions/ID/receipt unchanged.`,
     );
   }
 }
 
-/** The data directory's own key; none is made, because nothing would be signed with it. */
+/**
+ * The public key of the data directory's host. An absent key is not created, because no receipt would be signed with
+ * it.
+ */
 async function keptKey(dataDir: string): Promise<KeyObject> {
   const path = resolve(dataDir);
   if (existsSync(join(path, 'host.key'))) return (await hostKey(path)).publicKey;
   throw new StartError(
-    `there is no host.key in ${path}. Name the host's data directory with --data-dir DIR, or its key with --key KEY: public_key of receipt_key in GET /host/v1/info.`,
+    `there is no host.key in ${path}. Name the host's data directory with --data-dir DIR, or its public key with --key KEY (receipt_key.public_key of GET /host/v1/info).`,
   );
 }
 

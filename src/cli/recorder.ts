@@ -19,10 +19,10 @@ import type { World } from './world.ts';
 
 type RecorderCommand = Extract<Command, { verb: 'recorder' }>;
 
-/** Whoever may use the data directory has the operator's credential. */
+/** Access to the data directory implies the operator credential, so actions are recorded as the operator's. */
 const by = 'operator';
 
-/** `recorder racks`, `grants`, `grant`, `token`, `revoke` and `review`, also beside a host that runs. */
+/** `recorder racks`, `grants`, `grant`, `token`, `revoke` and `review`. They also work while a host runs. */
 export async function manageRecorder(
   command: RecorderCommand,
   settings: Settings,
@@ -48,7 +48,7 @@ export async function manageRecorder(
   }
 }
 
-/** Looks a peer up in the host's database; where no host ever made one there are no peers. */
+/** Looks up a peer in the host's database. Without a database there are no peers. */
 async function peerOf(name: string, url: string, endpointId: string): ReturnType<Peers['current']> {
   const file = /^sqlite:(.+)$/s.exec(url)?.[1];
   if (file !== undefined && !existsSync(file)) return undefined;
@@ -60,7 +60,7 @@ async function peerOf(name: string, url: string, endpointId: string): ReturnType
   }
 }
 
-/** What is wrong with what was asked for is wrong with the flags. */
+/** Reports the violations of a request as faults of the flags it was built from. */
 function asUsage(error: unknown): unknown {
   if (!(error instanceof RecorderError) || error.violations.length === 0) return error;
   return new UsageError(error.violations.map(({ path, message }) => `--${path} ${message}`));
@@ -68,7 +68,7 @@ function asUsage(error: unknown): unknown {
 
 interface Done {
   readonly value: unknown;
-  /** For people; of a token, it alone, so that a script can keep it. */
+  /** Output for people. For a new token, the token alone, so that a script can store it. */
   readonly shown: string;
   readonly note?: string;
 }
@@ -88,14 +88,14 @@ async function done(command: RecorderCommand, recorder: RecorderService): Promis
       const { rack, verbs, to = 'bearer', from, expires } = command;
       const includesPast = from === 'beginning';
       const value = await recorder.grant({ rack, verbs, to, includesPast, expiresAt: expires(now) }, by);
-      const past = includesPast ? ', what it holds already too,' : '';
+      const past = includesPast ? ', including events already recorded,' : '';
       const may = `${value.to} may ${value.verbs.join(' and ')} the rack ${value.rack}${past}`;
       return { value, shown: `${value.id}: ${may} until ${value.expires_at}\n` };
     }
     case 'token': {
       const { rack, expires, label, to } = command;
       const value = await recorder.mintToken({ rack, expiresAt: expires?.(now), label, to }, by);
-      const note = `${value.id} writes to the rack ${value.rack} until ${value.expires_at}; the token is shown this once`;
+      const note = `${value.id} may write to the rack ${value.rack} until ${value.expires_at}; the token is shown only once`;
       return { value, shown: `${value.token}\n`, note };
     }
     case 'revoke': {
@@ -115,7 +115,7 @@ async function revoke(id: string, recorder: RecorderService): Promise<Grant | Wr
   if (grants.some((grant) => grant.id === id)) return await recorder.revokeGrant(id, by);
   const known = [...grants, ...tokens].map((one) => one.id);
   throw new StartError(
-    `there is no grant and no token '${id}'${didYouMean(id, known, (near) => `'${near}'`)}; recorder grants lists them.`,
+    `there is no grant or token '${id}'${didYouMean(id, known, (near) => `'${near}'`)}; list them with recorder grants.`,
   );
 }
 
@@ -147,7 +147,7 @@ function racksTable(racks: readonly Rack[]): string {
 }
 
 function grantsTables({ grants, tokens }: Awaited<ReturnType<RecorderService['grants']>>, now: Date): string {
-  if (grants.length === 0) return 'no grants: nobody may read or write\n';
+  if (grants.length === 0) return 'no grants: nobody can read or write the racks\n';
   const granted = columns(
     ['GRANT', 'RACK', 'VERBS', 'TO', 'FROM', 'STATE'],
     grants.map((one) => [
@@ -173,7 +173,7 @@ function stateOf({ revoked_at: revoked, expires_at: expires }: Grant | WriteToke
 }
 
 function reviewTable(entries: readonly ReviewEntry[]): string {
-  if (entries.length === 0) return 'nothing was done yet\n';
+  if (entries.length === 0) return 'no entries\n';
   return columns(
     ['SEQ', 'AT', 'BY', 'ACT', 'RACK', 'DETAILS'],
     entries.map(({ seq, at, by: who, act, rack, details }) => [

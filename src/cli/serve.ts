@@ -33,20 +33,20 @@ import { openWatching } from './watching.ts';
 import type { World } from './world.ts';
 
 export interface Host {
-  /** Resolves when the model is loaded and the ready line is out. */
+  /** Resolves when the model is loaded and the ready line is printed. */
   readonly ready: Promise<void>;
-  /** Finishes what runs, or aborts it when that takes long. Takes at most 4 s, also when the device hangs. */
+  /** Waits for running requests, then aborts them. Takes at most 4 s, even if the device hangs. */
   readonly stop: () => Promise<void>;
 }
 
 const finishMs = 1500;
 const abortMs = 500;
-/** Minimum length of a caller's credential that is redacted: a shorter one may be a word of somebody else's text. */
+/** Minimum length of a caller's credential that is redacted: a shorter one may be an ordinary word in other content. */
 const shortestOfCallers = 16;
-/** What closing a model takes at the most. */
+/** Time limit for closing a model. */
 const closeMs = 1500;
 
-/** Takes the ports, then loads the model while `/health` answers 503, then says that it is ready. */
+/** Opens the ports, loads the model while `/health` answers 503, then prints the ready line. */
 export async function startHost(options: Settings, version: string, world: World): Promise<Host> {
   const { stdout, stderr } = world;
   const quiet = options.quiet ?? false;
@@ -94,7 +94,7 @@ export async function startHost(options: Settings, version: string, world: World
   const records = await openStore(database, dataDir.endpointId, say);
   const opened = new AsyncDisposableStack();
   opened.defer(() => records.close());
-  /** What is open already is closed when the next piece fails. */
+  /** Closes everything opened so far if this step fails. */
   const orClose = <T>(opening: Promise<T>): Promise<T> =>
     opening.catch(async (error: unknown) => {
       await opened.disposeAsync();
@@ -287,8 +287,8 @@ async function openStore(
 }
 
 const embeddedLimits =
-  'The embedded lathe-tiny is a toy: English only, sure of wrong answers, lost outside the few tasks it was made for ' +
-  '(models/README.md). For real work: --model PATH.gguf';
+  'The embedded model lathe-tiny is a toy: it knows English only, handles few tasks and states wrong answers with confidence ' +
+  '(models/README.md). For real work use --model PATH.gguf';
 
 async function stopHost(
   listeners: readonly Listening[],
@@ -303,12 +303,12 @@ async function stopHost(
     agent: OpenAgent;
     gateway: Gateway;
     closeModel: () => Promise<void>;
-    /** And those who watch. */
+    /** Also closes the consumers of the store's events. */
     closeStores: () => Promise<void>;
     lock: { release(): void };
   },
 ): Promise<void> {
-  // Their streams end with it, so that who reads them goes.
+  // Closing the agent plane ends its streams, so that their clients disconnect.
   const stored = agent.host.close();
   const sold = gateway.close(finishMs);
   const finished = Promise.all([stored, sold, ...listeners.map((listener) => listener.close())]);

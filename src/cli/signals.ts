@@ -3,8 +3,8 @@ import { interruptedExitCode, onStopSignals, type SignalSource } from '../termin
 const hardLimitMs = 4500;
 
 /**
- * The first SIGINT, SIGTERM or SIGHUP stops in order and exits with 0, after 4.5 s in any case; the second SIGINT or
- * SIGTERM exits at once. Exiting, unlike returning, also ends a process whose device hangs.
+ * The first SIGINT, SIGTERM or SIGHUP stops the host in order and exits with 0, after at most 4.5 s. The second SIGINT
+ * or SIGTERM exits at once. `exit` also ends a process whose device hangs.
  */
 export function stopOnSignals(
   source: SignalSource,
@@ -24,7 +24,9 @@ export function stopOnSignals(
   });
 }
 
-/** For a command that merely stops: the first signal aborts, which ends it with 130; the second exits at once. */
+/**
+ * For a command without a shutdown procedure: the first signal aborts it with exit code 130; the second exits at once.
+ */
 export function abortOnSignals(source: SignalSource, exit: (code: number) => void): AbortSignal {
   const interrupted = new AbortController();
   onStopSignals(source, (request) => {
@@ -35,7 +37,7 @@ export function abortOnSignals(source: SignalSource, exit: (code: number) => voi
   return interrupted.signal;
 }
 
-/** A signal ended the command. */
+/** The command was interrupted by a signal. */
 export class Interrupted extends Error {
   readonly exitCode = interruptedExitCode;
   constructor() {

@@ -1,6 +1,8 @@
 import { systemCode } from '../util/system-code.ts';
 
-/** Why the host cannot start or go on, with what to do: one line on stderr, exit code 1. */
+/**
+ * The host cannot start or continue. The message says why and what to do; it is printed as one line, with exit code 1.
+ */
 export class StartError extends Error {
   constructor(message: string) {
     super(message);
@@ -8,7 +10,7 @@ export class StartError extends Error {
   }
 }
 
-/** Whether a failure looks like address space that ran out: of a driver, a library or an array. */
+/** Whether a failure may be caused by a limit on address space: of a driver, a library or an array. */
 export const mayLackAddressSpace = (error: unknown): boolean =>
   ['no_adapter', 'ERR_DLOPEN_FAILED', 'ENOMEM'].includes(systemCode(error) ?? '') ||
   (error instanceof RangeError && /allocation failed/i.test(error.message));

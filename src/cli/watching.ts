@@ -21,14 +21,14 @@ export interface WatchingSetting {
   readonly database: string;
   readonly dataDir: string;
   readonly version: string;
-  /** Texts that are never kept. */
+  /** Secrets that must never be recorded. */
   readonly secrets: readonly string[];
   readonly world: Pick<World, 'env' | 'entry'>;
   readonly onFault: (where: string, error: unknown) => void;
   readonly say: (message: string) => void;
 }
 
-/** All who hear what the host does, and the planes that tell of it. */
+/** The consumers of the host's events, and the planes that report them. */
 export interface Watching {
   readonly watch: Watch;
   readonly served: Served;
@@ -36,7 +36,7 @@ export interface Watching {
   readonly recorder: Recorder;
   readonly observe: Observe;
   readonly observeLab: (lab: Lab, model: string) => Lab;
-  /** When nothing is at work any more; before the store is closed. */
+  /** Call when all work has ended, before the store is closed. */
   readonly close: () => Promise<void>;
 }
 

@@ -9,58 +9,58 @@ interface PullRequest {
   readonly repo: string;
   readonly file?: string;
   readonly revision?: string;
-  /** The folder of the models. */
+  /** Folder that holds the pulled models. */
   readonly destination: string;
   readonly token?: string;
   readonly endpoint?: string;
-  /** In bytes. */
+  /** Progress in bytes. */
   readonly onProgress: (progress: PullProgress) => void;
-  /** What a person who waits should know. */
+  /** Messages for the waiting user. */
   readonly onNotice: (message: string) => void;
   readonly signal: AbortSignal;
 }
 
 interface LabRequest {
-  /** As `loadEngine` gave it. */
+  /** Engine that `loadEngine` returned. */
   readonly engine: Engine;
   readonly dataDir: string;
   readonly adapter?: string | undefined;
   readonly trustedKeys: readonly string[];
   readonly allowUnverified: boolean;
-  /** Saved config to bind. */
+  /** Name of the saved config to bind. */
   readonly config?: string | undefined;
   readonly onNotice: (message: string) => void;
-  /** What an operator must hear of, also with `--quiet`. */
+  /** Warnings for the operator, printed also with `--quiet`. */
   readonly onWarning: (message: string) => void;
   readonly signal: AbortSignal;
 }
 
-/** The lab of the resident model; `close` is an orderly end. */
+/** The lab of the resident model. */
 export interface OpenLab {
   readonly lab: Lab;
   readonly close: () => Promise<void>;
 }
 
-/** What the program gets from the process; only `host.ts` makes the real one. */
+/** What the command line gets from the process. Only `host.ts` creates the real one; tests create their own. */
 export interface World {
-  /** Without the program's own name. */
+  /** Arguments without the program name. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly home: string;
-  /** Where `models/` and `package.json` lie. */
+  /** Folder of `models/` and `package.json`. */
   readonly packageRoot: string;
   readonly stdout: Terminal;
   readonly stderr: Terminal;
   readonly signals: SignalSource;
   readonly exit: (code: number) => void;
-  /** Since the process began. */
+  /** Milliseconds since the process started. */
   readonly elapsedMs: () => number;
-  /** The path of another entry of the program: of a thread. */
+  /** Path of a worker thread's entry file. */
   readonly entry: (name: 'observe-worker' | 'recorder-worker') => string;
   readonly loadEngine: (options: EngineOptions) => Promise<Engine>;
-  /** Undefined where a host has none. */
+  /** Undefined if the host has no lab. */
   readonly openLab: (request: LabRequest) => Promise<OpenLab | undefined>;
-  /** What compiles grammars for answers of this engine; undefined where a host has none. */
+  /** Grammar compiler for constrained output of this engine. Undefined if the host has none. */
   readonly openGrammars: (engine: Engine) => Promise<Grammars | undefined>;
   readonly pull: (request: PullRequest) => Promise<{ path: string; alreadyThere: boolean }>;
 }

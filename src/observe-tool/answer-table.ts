@@ -4,21 +4,21 @@ import { headLine, lineWidth, type TableColumn, tableLine, widthsFor } from '../
 import { widthOf } from '../terminal/text.ts';
 import { cellOf, headOf } from './cells.ts';
 
-/** A text gives way down to this. */
+/** Minimum width to which a text column shrinks. */
 const leastText = 8;
 
 interface Shown extends TableColumn {
-  /** Its place in the rows. */
+  /** Index of the column in the rows. */
   readonly at: number;
   readonly result: ShownResult;
 }
 
-/** Rows under their heads, as many at a time as there are; what comes later stands in the same columns. */
+/** Prints rows as a table. Rows that are added later use the same columns. */
 export class AnswerTable {
   readonly #look: Look;
   #columns: readonly Shown[] | undefined;
   #widths: readonly number[] = [];
-  /** Columns that the terminal has no room for. */
+  /** Columns that do not fit on the terminal. */
   #hidden: readonly string[] = [];
 
   constructor(look: Look) {
@@ -29,7 +29,7 @@ export class AnswerTable {
     return this.#hidden;
   }
 
-  /** @param asOf when it was answered: times are told as seen from there */
+  /** @param asOf time of the response; times are formatted relative to it */
   lines(columns: readonly ShownResult[], rows: readonly (readonly unknown[])[], asOf: string): string[] {
     const isFirst = this.#columns === undefined;
     if (isFirst && rows.length === 0) return [];
@@ -46,7 +46,10 @@ export class AnswerTable {
     ];
   }
 
-  /** Those that fit when texts give way: columns without any value go first, then those of one value, then the last ones. */
+  /**
+   * Chooses the columns that fit when texts shrink. Dropped first: columns without values, then columns with a single
+   * value, then the last columns.
+   */
   #chosen(columns: readonly ShownResult[], cells: readonly (readonly string[])[]): Shown[] {
     const all = columns.map((result, at): Shown => {
       const title = headOf(result);
@@ -74,7 +77,7 @@ export class AnswerTable {
   }
 }
 
-/** The widest texts give way first. */
+/** Shrinks the widest text columns first. */
 function narrowed(columns: readonly Shown[], needed: readonly number[], width: number): number[] {
   const at = (most: number) =>
     needed.map((each, n) => Math.min(each, Math.max(most, columns[n]?.least ?? each)));

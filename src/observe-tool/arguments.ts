@@ -6,22 +6,22 @@ export type Flags = FlagsOf<typeof observeTable>;
 type Invocation = InvocationOf<typeof observeTable>;
 export type CommandName = keyof (typeof observeTable)['commands'];
 
-/** Reads a command line. Throws `UsageError` with every fault. */
+/** Parses a command line. Throws `UsageError` with all faults. */
 export const parseObserveArguments = (args: readonly string[]): Invocation =>
   parseArguments(observeTable, args);
 
 export const observeHelp = (version: string): string =>
   toolHelp(observeTable, {
     head: [
-      `lathe ${version}: what a host did, and what it cost`,
+      `lathe ${version}: query what a host did and what it cost`,
       '',
       'Usage: node dist/observe.js COMMAND [options]',
-      '  It asks the host that runs on the data directory; where none runs, it reads',
-      '  the directory itself and changes nothing there. Examples: docs/observe.md',
+      '  Queries go to the host that runs on the data directory. If none runs, the',
+      '  directory is read directly and not changed. Examples: docs/observe.md',
     ],
     exitCodes: [
-      ['0', 'fine'],
-      ['1', 'no host there, or it refused; a database that cannot be read'],
-      ['2', 'wrong usage, a query with faults, or a file that cannot be read'],
+      ['0', 'success'],
+      ['1', 'no host, a refused request, or an unreadable database'],
+      ['2', 'wrong usage, an invalid query, or an unreadable file'],
     ],
   });

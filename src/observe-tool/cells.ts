@@ -1,13 +1,13 @@
 import type { ShownResult } from '../observe/types.ts';
 
-/** A value for people; `-` is none. */
+/** Formats a value for people; `-` stands for null. */
 export function cellOf(
   { type, unit }: Pick<ShownResult, 'type' | 'unit'>,
   value: unknown,
   asOf: string,
 ): string {
   if (value === null || value === undefined) return '-';
-  // What is not of its type is shown as it is: an answer may be another version's.
+  // A value of an unexpected type is printed unchanged: the response may come from another version.
   const shown = typeof value === 'string' ? value : JSON.stringify(value);
   switch (type) {
     case 'time':
@@ -15,7 +15,7 @@ export function cellOf(
     case 'flag':
       return value === true ? 'yes' : 'no';
     case 'integer':
-      // Codes and places are no amounts.
+      // Integers without a unit are codes or positions, which have no thousands separators.
       return unit === undefined ? shown : grouped(shown);
     case 'number':
       return typeof value === 'number' ? figure(value) : shown;
@@ -25,7 +25,7 @@ export function cellOf(
   }
 }
 
-/** In UTC, as the answer has it: of today only the time, of this year no year. */
+/** Formats a time in UTC: without the date if it is of today, without the year if it is of this year. */
 export function shortTime(time: string, asOf: string): string {
   const [, day, clock] = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)/.exec(time) ?? [];
   if (day === undefined || clock === undefined) return time;
@@ -35,7 +35,7 @@ export function shortTime(time: string, asOf: string): string {
 
 const grouped = (digits: string): string => digits.replaceAll(/(?<=\d)(?=(?:\d{3})+$)/g, ',');
 
-/** Four digits, and all of them before the point. */
+/** Formats a number with four significant digits, and always all integer digits. */
 function figure(value: number): string {
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-4 || size >= 1e15)) return value.toExponential(3);
@@ -45,7 +45,7 @@ function figure(value: number): string {
   return shown ? `${grouped(whole)}.${shown}` : grouped(whole);
 }
 
-/** A column's name, and its unit where the name does not say it. */
+/** Column name, with the unit unless the name contains it. */
 export function headOf({ name, type, unit }: ShownResult): string {
   const shown = type === 'time' ? 'UTC' : unit;
   return shown === undefined || name.endsWith(`_${shown}`) || name === shown ? name : `${name} ${shown}`;

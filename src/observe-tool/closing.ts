@@ -4,7 +4,7 @@ import type { Look } from '../terminal/style.ts';
 import { wrap } from '../terminal/text.ts';
 import { counted } from '../words/count.ts';
 
-/** What an answer covers and what it lacks, below its table. */
+/** Lines below a table: coverage, gaps, warnings and redactions. */
 export function closingLines(
   {
     rows,
@@ -20,10 +20,14 @@ export function closingLines(
   return [
     ...lines(
       'dim',
-      [scope(rows, envelope), ...(more ? ['there are more: --all, or a larger --limit'] : [])].join('; '),
+      [scope(rows, envelope), ...(more ? ['there are more rows: use --all or a larger --limit'] : [])].join(
+        '; ',
+      ),
     ),
     ...known(envelope).flatMap((text) => lines('dim', text)),
-    ...(hidden.length > 0 ? lines('dim', `no room for ${hidden.join(', ')}: --select some, or --json`) : []),
+    ...(hidden.length > 0
+      ? lines('dim', `columns that do not fit: ${hidden.join(', ')}; use --select or --json`)
+      : []),
     ...coverage.gaps.flatMap(({ from, to, rows: lost, reason }) =>
       lines('warn', `gap: ${counted(lost, 'row')} lost between ${from} and ${to} (${reason})`),
     ),
@@ -43,7 +47,7 @@ function scope(rows: number, { query, coverage: { from, to, denominator } }: Obs
   return `${counted(rows, isGrouped ? 'group' : 'row')}${about}${span}`;
 }
 
-/** Of columns that not every row has a value in. */
+/** Counts of values in columns that are null in some rows. */
 function known({ coverage: { denominator } }: ObserveEnvelope): string[] {
   if (denominator === null) return [];
   const some = Object.entries(denominator.with_value).filter(([, count]) => count < denominator.rows);

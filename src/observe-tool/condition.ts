@@ -13,21 +13,21 @@ const signs: Readonly<Record<string, Operator>> = {
 const isOperator = (word: string): word is Operator => (operators as readonly string[]).includes(word);
 
 /**
- * A condition as it is typed: `total_ms > 1000`, `wire in chat,messages`, `trace_id is_null`. What it compares with is
- * made what the column is; where that cannot be, the plane says so.
- * @param typeOf of a column; undefined where there is none of the name
- * @throws RangeError what is wrong with it
+ * Parses a condition: `total_ms > 1000`, `wire in chat,messages`, `trace_id is_null`. The value is converted to the
+ * type of the column; if that fails, the observe plane reports the error.
+ * @param typeOf type of a column; undefined if there is no such column
+ * @throws RangeError with the fault
  */
 export function conditionOf(text: string, typeOf: (column: string) => ColumnType | undefined): Condition {
   const [, column, operator, rest = ''] =
     /^\s*(\w+)\s*(<=|>=|!=|=|<|>)(.*)$/s.exec(text) ?? /^\s*(\S+)\s+(\S+)(.*)$/s.exec(text) ?? [];
   if (column === undefined || operator === undefined)
-    throw new RangeError("expected 'COLUMN OP VALUE', as 'total_ms > 1000'");
+    throw new RangeError("expected 'COLUMN OP VALUE', for example 'total_ms > 1000'");
   const op = signs[operator] ?? operator;
   if (!isOperator(op)) {
     const near = nearest(op, operators);
     throw new RangeError(
-      `'${op}' is no operator${near === undefined ? `: expected ${operators.join(', ')}` : ` (did you mean '${near}'?)`}`,
+      `'${op}' is not an operator${near === undefined ? `: expected ${operators.join(', ')}` : ` (did you mean '${near}'?)`}`,
     );
   }
   const value = rest.trim();
@@ -51,7 +51,7 @@ function scalar(text: string, type: ColumnType): Scalar {
   return text;
 }
 
-/** A text or a list in JSON: for texts with commas, or with spaces around them. */
+/** Parses a JSON string or list, for texts with commas or with surrounding spaces. */
 function json(text: string): Condition['value'] | undefined {
   if (!/^(?:".*"|\[.*\])$/s.test(text)) return undefined;
   try {

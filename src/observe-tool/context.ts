@@ -3,18 +3,18 @@ import type { Flags } from './arguments.ts';
 import type { Source } from './source.ts';
 import type { ObserveWorld } from './world.ts';
 
-/** What a command works with. */
+/** Context of a command. */
 export interface Context {
   readonly source: Source;
-  /** What stands behind the command; the parser has seen that it is there. */
+  /** Argument of the command. The parser has checked that it is present. */
   readonly word: string;
   readonly flags: Flags;
   readonly look: Look;
   readonly world: ObserveWorld;
   readonly print: (lines: readonly string[]) => void;
-  /** JSON as it came, on a line. */
+  /** Prints the received JSON on one line. */
   readonly printJson: (text: string) => void;
-  /** Beside the answer, on stderr. */
+  /** Prints a note on stderr. */
   readonly note: (text: string) => void;
 }
 

@@ -6,7 +6,7 @@ import { errorMessage } from '../util/error-message.ts';
 import type { Flags } from './arguments.ts';
 import { inFlags } from './query-flags.ts';
 
-/** What went wrong, for people and for programs. */
+/** An error as text for people and as a JSON document for programs. */
 export interface Fault {
   readonly lines: readonly string[];
   readonly document: {
@@ -14,11 +14,11 @@ export interface Fault {
     readonly message: string;
     readonly violations?: readonly ObserveViolation[];
   };
-  /** Whoever typed it can put it right. */
+  /** Whether the command line is wrong. */
   readonly isUsage: boolean;
 }
 
-/** The plane's refusals of what was typed. */
+/** Error codes of the observe plane that mean wrong usage. */
 const usageCodes = ['invalid_query', 'unknown_surface', 'unknown_question'];
 
 export function faultOf(error: unknown, flags: Flags): Fault {

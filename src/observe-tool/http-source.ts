@@ -3,12 +3,13 @@ import { type Exchange, exchange, type HostAddress, type HostHints } from '../ho
 import type { Answered, Source } from './source.ts';
 
 export const hints: HostHints = {
-  token: "name the file with the host's token: --bearer-token-file FILE",
-  start: 'name another with --url, or leave it out to read the data directory of a host that is not running',
+  token: "name the file with the host's bearer token: --bearer-token-file FILE",
+  start:
+    'name another with --url, or leave out --url to read the data directory of a host that is not running',
   unavailable: (_, message) => message,
 };
 
-/** A running host. Its methods throw `HostError`, or the reason of the signal. */
+/** Source that queries a running host. Its methods throw `HostError`, or the reason of the signal. */
 export function httpSource(host: HostAddress, signal: AbortSignal): Source {
   const ask = async <Document>(
     asked: Omit<Exchange, 'signal'>,
@@ -40,12 +41,12 @@ function read(text: string, members: readonly string[], what: string): unknown {
   try {
     document = JSON.parse(text);
   } catch {
-    throw new HostError('not_a_host', `${what}: the host's answer is not JSON`);
+    throw new HostError('not_a_host', `${what}: the host's response is not JSON`);
   }
   const absent = members.filter((name) => !(document instanceof Object && name in document));
   if (absent.length === 0) return document;
   throw new HostError(
     'not_a_host',
-    `${what}: the host's answer has no ${absent.join(', ')}; is it another version?`,
+    `${what}: the host's response has no ${absent.join(', ')}; is it another version?`,
   );
 }

@@ -14,7 +14,7 @@ import type { ObserveWorld } from './world.ts';
 const commands: Readonly<Record<CommandName, Run>> = { surfaces, schema, query, ask, tail };
 const exitCodes = { fine: 0, refused: 1, usage: 2 } as const;
 
-/** Runs the command line; answers with the exit code. Errors are a line each on stderr. */
+/** Runs the command line and returns the exit code. Prints one line per error on stderr. */
 export async function main(world: ObserveWorld): Promise<number> {
   let flags: Flags = {};
   try {
@@ -24,10 +24,10 @@ export async function main(world: ObserveWorld): Promise<number> {
     await run(invocation.command, invocation.words[0] ?? '', flags, world);
     return exitCodes.fine;
   } catch (error) {
-    // Somebody ended it, or nobody reads any more.
+    // Interrupted by a signal, or stdout was closed.
     if (world.over.aborted) return exitCodes.fine;
     const { lines, document, isUsage } = faultOf(error, flags);
-    // A faulty command line may still say that a program reads the answer.
+    // `--json` counts even if the command line has faults.
     if (world.args.includes('--json'))
       world.stdout.write(`${harmlessJson(JSON.stringify({ error: document }))}\n`);
     for (const line of lines) world.stderr.write(`lathe observe: ${printable(line)}\n`);
@@ -39,7 +39,7 @@ export async function main(world: ObserveWorld): Promise<number> {
 async function run(command: CommandName, word: string, flags: Flags, world: ObserveWorld): Promise<void> {
   const { stdout, stderr } = world;
   const source = await openSource(flags, world);
-  // Files and pipes get whole lines; a terminal that does not tell its width says 0.
+  // Files and pipes get lines of any length. A terminal of unknown width reports 0.
   const width = stdout.isTTY === true ? stdout.columns || 80 : Number.POSITIVE_INFINITY;
   try {
     await commands[command]({

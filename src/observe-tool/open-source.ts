@@ -17,7 +17,7 @@ import type { ObserveWorld } from './world.ts';
 
 const usualUrl = 'http://127.0.0.1:8080';
 
-/** A host that is named; else the one that runs on the data directory; else the directory itself, as it is. */
+/** Opens the host that the flags name, else the host that runs on the data directory, else the directory itself. */
 export async function openSource(flags: Flags, world: ObserveWorld): Promise<Source> {
   const { env, home, over } = world;
   const dataDir = resolve(flags['data-dir'] ?? defaultDataDir(env, home));
@@ -51,10 +51,10 @@ function faultsOf(flags: Flags, env: ObserveWorld['env']): string[] {
       .filter(([, url]) => url !== undefined && !/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
       .map(([name, url]) => `${name}: expected http://HOST:PORT, got '${url}'`),
     ...(flags.url !== undefined && flags.database !== undefined
-      ? ['--url and --database exclude each other: a host reads its own database']
+      ? ['--url and --database exclude each other, because a host reads its own database']
       : []),
     ...(flags.database !== undefined && !/^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/s.test(flags.database)
-      ? // It may hold a password, which no message repeats.
+      ? // The value may contain a password, so the message does not repeat it.
         ['--database: expected sqlite:PATH or postgres://USER@HOST/DATABASE']
       : []),
   ];
@@ -65,7 +65,7 @@ const addressOf = (given: string): string => {
   return (origin + pathname).replace(/\/+$/, '');
 };
 
-/** The address of the host that has the data directory, where it is where one is by default. */
+/** Address of the host that runs on the data directory, if it listens at the default URL. */
 async function hostOn(
   dataDir: string,
   holder: string,
@@ -74,11 +74,11 @@ async function hostOn(
 ): Promise<HostAddress> {
   const url = addressOf(world.env['LATHE_URL'] || usualUrl);
   const token = await tokenFor(url, flags, world, dataDir);
-  const has = `a host${holder} has the data directory ${dataDir}`;
+  const has = `a host${holder} runs on the data directory ${dataDir}`;
   let found: string | undefined;
   try {
     found = await endpointAt({ url }, world.over).catch((error: unknown) => {
-      // One that listens beyond loopback tells it to nobody without the token.
+      // A host that listens on a non-loopback address requires the token.
       if (error instanceof HostError && error.status === 401) return endpointAt({ url, token }, world.over);
       throw error;
     });
@@ -86,17 +86,17 @@ async function hostOn(
     if (!(error instanceof HostError)) throw error;
     if (error.status === 401)
       throw new StartError(
-        `${has}, and what listens at ${url} wants another token: name the host's address with --url, or its token with --bearer-token-file`,
+        `${has}, but the server at ${url} requires another token: name the host's address with --url, or its token with --bearer-token-file`,
       );
     throw new StartError(
       error.code === 'unreachable'
-        ? `${has}, but it does not listen at ${url}: name its address with --url. If it is just starting, try again in a moment`
-        : `${has}, but at ${url} there is something else: name its address with --url`,
+        ? `${has}, but it does not listen at ${url}: name its address with --url. If it is starting, try again in a moment`
+        : `${has}, but the server at ${url} is not a lathe host: name the host's address with --url`,
     );
   }
   const own = (await readFile(join(dataDir, 'endpoint-id'), 'utf8').catch(() => '')).trim();
   if (own !== '' && found !== own)
-    throw new StartError(`${has}, but at ${url} there is another one: name its address with --url`);
+    throw new StartError(`${has}, but the host at ${url} is another one: name its address with --url`);
   return { url, token };
 }
 
@@ -105,11 +105,11 @@ async function endpointAt(host: HostAddress, signal: AbortSignal): Promise<strin
   try {
     return (JSON.parse(text) as { endpoint_id?: string } | null)?.endpoint_id;
   } catch {
-    throw new HostError('not_a_host', `the answer of ${host.url} is not JSON`);
+    throw new HostError('not_a_host', `the response of ${host.url} is not JSON`);
   }
 }
 
-/** The data directory's own is told to nobody but this machine. */
+/** Token for a URL. The token of the data directory is sent to loopback addresses only. */
 async function tokenFor(
   url: string,
   flags: Flags,

@@ -9,7 +9,7 @@ import type { SurfaceSchema } from './source.ts';
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** The query that flags are. Throws `UsageError` with every fault of their form; what they name, the plane knows. */
+/** Builds a query from flags. Throws `UsageError` with all syntax faults. The observe plane checks the names. */
 export function queryOf({ surface, columns }: SurfaceSchema, flags: Flags): ObserveQuery {
   const typeOf = (name: string) => columns.find((column) => column.name === name)?.type;
   const faults: string[] = [];
@@ -39,45 +39,45 @@ function known<Name extends string>(word: string, names: readonly Name[], what: 
   if (found !== undefined) return found;
   const near = nearest(word, names);
   throw new RangeError(
-    `'${word}' is no ${what}${near === undefined ? `: expected ${names.join(', ')}` : ` (did you mean '${near}'?)`}`,
+    `'${word}' is not ${what}${near === undefined ? `: expected ${names.join(', ')}` : ` (did you mean '${near}'?)`}`,
   );
 }
 
 function groupingOf(text: string): NonNullable<ObserveQuery['group_by']>[number] {
   const [column = '', bucket] = text.split(/:(.*)/s);
-  return bucket === undefined ? column : { column, bucket: known(bucket, buckets, 'part of the time') };
+  return bucket === undefined ? column : { column, bucket: known(bucket, buckets, 'a bucket') };
 }
 
 function orderingOf(text: string): NonNullable<ObserveQuery['order_by']>[number] {
   const [column = '', direction] = text.split(/:(.*)/s);
   return direction === undefined
     ? { column }
-    : { column, direction: known(direction, directions, 'direction') };
+    : { column, direction: known(direction, directions, 'a direction') };
 }
 
 function aggregateOf(text: string): NonNullable<ObserveQuery['aggregate']>[number] {
   const [, fn, column, name] = /^(\w+)(?:\(\s*(\w+|\*|)\s*\))?(?:\s+as\s+(\S+))?$/.exec(text) ?? [];
   if (fn === undefined)
-    throw new RangeError("expected 'FN(COLUMN)', as 'p95(total_ms)' or 'count as answers'");
+    throw new RangeError("expected 'FN(COLUMN)', for example 'p95(total_ms)' or 'count as answers'");
   return {
-    fn: known(fn, aggregates, 'aggregate'),
+    fn: known(fn, aggregates, 'an aggregate'),
     ...(column === undefined || column === '' || column === '*' ? {} : { column }),
     ...(name === undefined ? {} : { as: name }),
   };
 }
 
-/** The parameters that flags are. @throws UsageError */
+/** Parses `--param NAME=VALUE` flags. @throws UsageError */
 export function parametersOf(given: readonly string[] = []): Record<string, string> {
   const faults = given
     .filter((text) => !/^\w+=/.test(text))
-    .map((text) => `--param '${text}': expected NAME=VALUE, as since=-7d`);
+    .map((text) => `--param '${text}': expected NAME=VALUE, for example since=-7d`);
   if (faults.length > 0) throw new UsageError(faults);
   return Object.fromEntries(
     given.map((text) => [text.slice(0, text.indexOf('=')), text.slice(text.indexOf('=') + 1)]),
   );
 }
 
-/** What the plane says of a query, in the words of the flags that it was made of. */
+/** Formats a violation of the observe plane with the flag that caused it. */
 export function inFlags({ path, message }: ObserveViolation, flags: Flags): string {
   const [, member = '', index] = /^(\w+)(?:\[(\d+)\])?/.exec(path) ?? [];
   if (member === 'parameters') return `--param ${path.split('.')[1] ?? ''}: ${message}`;

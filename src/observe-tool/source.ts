@@ -4,17 +4,17 @@ import type { ObserveEnvelope } from '../observe/types.ts';
 export type SurfaceList = ReturnType<Observe['surfaces']>;
 export type SurfaceSchema = ReturnType<Observe['schema']>;
 
-/** What was answered, and its JSON as it came. */
+/** A response, parsed and as the received JSON text. */
 export interface Answered<Document> {
   readonly document: Document;
   readonly text: string;
 }
 
-/** Who answers: a host over HTTP, or the files of one that is not running. */
+/** Source of responses: a host over HTTP, or the files of a host that is not running. */
 export interface Source {
   surfaces(): Promise<Answered<SurfaceList>>;
   schema(surface: string): Promise<Answered<SurfaceSchema>>;
-  /** @param body as the HTTP routes take it */
+  /** @param body request body as in the HTTP API */
   query(body: unknown): Promise<Answered<ObserveEnvelope>>;
   ask(question: string, body: unknown): Promise<Answered<ObserveEnvelope>>;
   close(): Promise<void>;

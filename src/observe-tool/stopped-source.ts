@@ -6,10 +6,10 @@ import type { ObserveEnvelope, Transcripts } from '../observe/types.ts';
 import { stoppedTranscripts } from '../recorder/stopped.ts';
 import type { Answered, Source } from './source.ts';
 
-/** Whoever may read the data directory has the operator's credential. */
+/** Access to the data directory implies the operator credential. */
 const by = 'operator';
 
-/** Without a host: a database, and the racks of a data directory. Nothing is written anywhere. */
+/** Source without a host: reads a database and the racks of a data directory. Writes nothing. */
 export async function stoppedSource({
   database,
   dataDir,
@@ -43,21 +43,20 @@ export async function stoppedSource({
   };
 }
 
-const notInReview =
-  'no host is running that could write it down: that this was read does not stand in the review';
+const notInReview = 'no host is running, so this read is not recorded in the review';
 
 const asText = <Document>(document: Document): Answered<Document> => ({
   document,
   text: JSON.stringify(document),
 });
 
-/** What a host keeps is read through it, so that it stands in the review. */
+/** Racks of a running host must be read through the host, so that the read is recorded in the review. */
 function refuseBesideHost(dataDir: string): void {
   const holder = holderOf(dataDir);
   if (holder === undefined) return;
   throw new ObserveError(
     'unavailable',
     'host_is_running',
-    `a host${holder} has the data directory ${dataDir}, and with it the racks: ask it, without --database`,
+    `a host${holder} runs on the data directory ${dataDir} and owns its racks: query the host, without --database`,
   );
 }

@@ -15,22 +15,23 @@ export interface NewRows {
 }
 
 /**
- * What comes into a surface. A row may come later than others of its time (a long answer is stored when it is over), so
- * the rows of each minute are counted, as far back as `windowMs`, and minutes that have grown are read anew.
+ * Finds new rows of a surface. A row can arrive later than others of its time (a long answer is stored when it is
+ * complete). Therefore the rows of each minute are counted, as far back as `windowMs`, and minutes whose count changed
+ * are read again.
  */
 export class TailWindow {
   readonly #source: Source;
   readonly #schema: SurfaceSchema;
   readonly #where: readonly Condition[];
   readonly #selected: readonly string[];
-  /** The columns of a row's key, and then its time, behind those that were asked for. */
+  /** Selected columns, followed by the columns of the key and the time. */
   readonly #read: readonly string[];
   readonly #time: string;
-  /** By minute. */
+  /** Row counts by minute. */
   #counts = new Map<string, number>();
-  /** Rows that are known, with their times. */
+  /** Keys of known rows with their times. */
   readonly #seen = new Map<string, string>();
-  /** When the last answer was given, by the clock of whoever gave it. */
+  /** Time of the last response, by the clock of the source. */
   #asOf: string | undefined;
   #windowMs = longestMs;
 
@@ -46,18 +47,18 @@ export class TailWindow {
     this.#schema = schema;
     this.#where = where;
     this.#selected = select ?? schema.columns.map(({ name }) => name);
-    // What a transcript's rows say of their time is their sender's; the host notes when they came.
+    // `at` of a transcript row is the sender's; `received_at` is the host's.
     const came = schema.columns.find(({ name, nullable }) => name === 'received_at' && !nullable);
     this.#time = came?.name ?? schema.time;
     this.#read = [...new Set([...this.#selected, ...schema.key, this.#time])];
   }
 
-  /** Rows are known from here on. @param last how many of the latest are given all the same */
+  /** Reads the known rows. @param last number of latest rows to return */
   async begin(last: number): Promise<NewRows> {
     const { rows, columns, asOf } = await this.#grown();
     const latest = rows.slice(-last || rows.length);
     if (latest.length >= last) return this.#shown(columns, last === 0 ? [] : latest, asOf);
-    // Of the minute that the window begins in, all was read or nothing.
+    // The minute in which the window begins was read completely or not at all.
     const begun = minuteAt(Date.parse(asOf) - this.#windowMs);
     const first = this.#counts.has(begun) ? begun : after(begun);
     const before = await this.#source.query({
@@ -73,14 +74,14 @@ export class TailWindow {
     return this.#shown(columns, rows, asOf);
   }
 
-  /** Looks back half as far from now on. @returns the new length in ms; undefined where it is short already */
+  /** Halves the window. @returns the new length in ms; undefined if it is already at its minimum */
   narrow(): number | undefined {
     if (this.#windowMs <= shortestMs) return undefined;
     this.#windowMs = Math.max(shortestMs, this.#windowMs / 2);
     return this.#windowMs;
   }
 
-  /** All of it or nothing: what fails is read again the next time. */
+  /** Reads new rows. After a failure the next call reads them again. */
   async #grown(): Promise<NewRows> {
     const counts = await this.#count();
     const asOf = this.#asOf ?? '';
@@ -124,7 +125,7 @@ export class TailWindow {
     return counts;
   }
 
-  /** Whole minutes from the second look on: one of which a part is left would seem to change. */
+  /** Start of the window, on a whole minute after the first count: the count of a partial minute would change. */
   #since(): string {
     if (this.#asOf === undefined) return `-${this.#windowMs / minuteMs}m`;
     return minuteAt(Date.parse(this.#asOf) - this.#windowMs + minuteMs - 1);
@@ -152,7 +153,7 @@ export class TailWindow {
     return String(row[this.#read.indexOf(this.#time)]);
   }
 
-  /** What is before the window cannot come again. */
+  /** Forgets rows before the window, which cannot appear again. */
   #forget(): void {
     const since = this.#since();
     for (const [key, time] of this.#seen) if (time < since) this.#seen.delete(key);
@@ -164,7 +165,7 @@ export class TailWindow {
   }
 }
 
-/** Pages of a query, one after the other. */
+/** Iterates over the pages of a query. */
 export async function* pagesOf(source: Source, query: object): AsyncGenerator<ObserveEnvelope> {
   for (let cursor: string | undefined; ; ) {
     const { document } = await source.query({ ...query, ...(cursor === undefined ? {} : { cursor }) });
@@ -178,7 +179,7 @@ const after = (minute: string) => new Date(Date.parse(minute) + minuteMs).toISOS
 
 const minuteAt = (ms: number) => new Date(Math.max(0, Math.floor(ms / minuteMs) * minuteMs)).toISOString();
 
-/** Minutes that have changed; of neighbours, as many as make a page are read in one go. */
+/** Ranges of changed minutes. Adjacent minutes are combined up to one page. */
 function rangesOf(counts: ReadonlyMap<string, number>, before: ReadonlyMap<string, number>) {
   const ranges: { first: string; last: string; rows: number }[] = [];
   let isOpen = false;

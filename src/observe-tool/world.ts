@@ -1,18 +1,18 @@
 import type { Terminal } from '../terminal/terminal.ts';
 
-/** What the tool gets from the process; only `observe.ts` makes the real one. */
+/** What the tool gets from the process. Only `observe.ts` creates the real one; tests create their own. */
 export interface ObserveWorld {
-  /** Without the program's own name. */
+  /** Arguments without the program name. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly home: string;
-  /** Where `package.json` lies. */
+  /** Folder of `package.json`. */
   readonly packageRoot: string;
   readonly stdin: AsyncIterable<Buffer | string>;
   readonly stdout: Terminal;
   readonly stderr: Terminal;
-  /** Aborts when somebody ends the tool, or nobody reads stdout any more. */
+  /** Aborted when the tool is interrupted or stdout is closed. */
   readonly over: AbortSignal;
-  /** The path of another entry of the program: of a thread. */
+  /** Path of a worker thread's entry file. */
   readonly entry: (name: 'observe-worker') => string;
 }

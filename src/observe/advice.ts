@@ -1,7 +1,7 @@
 import { ObserveError } from './errors.ts';
 import type { CheckedQuery } from './query/types.ts';
 
-/** What takes long in a query that was not answered in time, and how it would take less. */
+/** Error for a query that exceeded its time limit. It says what is slow in the query and how to narrow it. */
 export function narrower(query: CheckedQuery, budgetMs: number, cause: ObserveError): ObserveError {
   const { surface, where, columns, order } = query;
   const bounded = where.some(({ column, op }) => column.name === surface.time && op.startsWith('g'));
@@ -12,25 +12,25 @@ export function narrower(query: CheckedQuery, budgetMs: number, cause: ObserveEr
   const isSorted = !query.grouped && first !== undefined && first !== surface.time;
   const slow = [
     ...(searched.length > 0
-      ? [`every text of ${list(searched.map(({ column }) => column))} is searched`]
+      ? [`it searches every text of ${list(searched.map(({ column }) => column))}`]
       : []),
-    ...(held.length > 0 ? [`${list(held)} needs every value at once`] : []),
-    ...(query.grouped && groups.length > 0 ? [`rows are gathered by ${list(groups)}`] : []),
-    ...(isSorted ? [`all rows are sorted by ${first}`] : []),
+    ...(held.length > 0 ? [`${list(held)} must hold every value in memory`] : []),
+    ...(query.grouped && groups.length > 0 ? [`it groups rows by ${list(groups)}`] : []),
+    ...(isSorted ? [`it sorts all rows by ${first}`] : []),
   ];
   const ways = [
     bounded
-      ? `ask for a shorter time of ${surface.time}`
-      : `ask for a part of the time, as {"column": "${surface.time}", "op": "gte", "value": "-24h"} in where`,
+      ? `use a shorter range of ${surface.time}`
+      : `add a time range such as {"column": "${surface.time}", "op": "gte", "value": "-24h"} to where`,
     ...(held.length > 0 ? [`leave out ${list(held)}`] : []),
     ...(query.grouped && groups.length > 1 ? ['group by fewer columns'] : []),
-    ...(isSorted ? ['leave order_by out: the newest come first without sorting'] : []),
+    ...(isSorted ? ['leave out order_by: without it the newest rows come first'] : []),
   ];
-  const why = slow.length > 0 ? slow.join(', ') : `all rows of ${surface.name} are looked at`;
+  const why = slow.length > 0 ? slow.join(', ') : `it reads all rows of ${surface.name}`;
   return new ObserveError(
     cause.kind,
     cause.code,
-    `No answer within ${Math.round(budgetMs)} ms: ${why}. To narrow it, ${ways.join('; or ')}.`,
+    `The query took more than ${Math.round(budgetMs)} ms: ${why}. To narrow it, ${ways.join('; or ')}.`,
     { cause },
   );
 }

@@ -8,9 +8,9 @@ import type { ObserveEnvelope } from './types.ts';
 type Coverage = ObserveEnvelope['coverage'];
 type Gap = Coverage['gaps'][number];
 
-/** Gaps that an answer tells. */
+/** Limit of gaps in a response. */
 const mostGaps = 100;
-/** Less time than any statement takes, in ms. */
+/** With less time left no statement is started. */
 const leastTime = 2;
 
 export const noCoverage = (query: CheckedQuery): Coverage => {
@@ -19,7 +19,7 @@ export const noCoverage = (query: CheckedQuery): Coverage => {
   return { from, to, gaps: [], denominator: { rows, with_value } };
 };
 
-/** In what is left of the budget: an answer is worth something without it, too. */
+/** Computes coverage in the rest of the time budget. Without time left, the response lacks it and has a warning. */
 export async function coverageOf(
   query: CheckedQuery,
   means: Means,
@@ -33,18 +33,18 @@ export async function coverageOf(
     } catch (error) {
       if (!(error instanceof ObserveError)) throw error;
     }
-    warnings.push(`there was no time left to ${what}: ask for a shorter time of ${query.surface.time}`);
+    warnings.push(`there was no time left to ${what}: use a shorter range of ${query.surface.time}`);
     return undefined;
   };
   const { reader, now, racks } = means;
   const gaps = await inTime('look for gaps', (budgetMs) => gapsOf(query, { ...means, budgetMs }));
-  const matched = await inTime('count all rows that this is about', async (budgetMs) => {
+  const matched = await inTime('count all matching rows', async (budgetMs) => {
     const options = { kind: reader.kind, now, racks };
     const statement = compileCoverage(query, options);
     const [row = {}] = await reader.read(statement, { budgetMs, racks });
     return statement.read(row);
   });
-  if (gaps && gaps.length > mostGaps) warnings.push(`there are more gaps than the latest ${mostGaps}`);
+  if (gaps && gaps.length > mostGaps) warnings.push(`only the latest ${mostGaps} gaps are listed`);
   return {
     coverage: {
       from: matched?.from ?? null,
@@ -56,7 +56,7 @@ export async function coverageOf(
   };
 }
 
-/** Newest first, those of the time that is asked about. */
+/** Gaps in the time range of the query, newest first. */
 async function gapsOf(query: CheckedQuery, { reader, now, budgetMs }: Means): Promise<Gap[]> {
   const { surface } = query;
   if (surface.source === 'racks' || !(await reader.has(['feed_gaps']))) return [];
@@ -78,7 +78,7 @@ async function gapsOf(query: CheckedQuery, { reader, now, budgetMs }: Means): Pr
   }));
 }
 
-/** As texts that stand before and after all times where there is no bound. */
+/** Time range of a query. An absent bound is a text that sorts before or after all times. */
 function timeAsked(
   { surface, where }: CheckedQuery,
   now: Date,

@@ -22,7 +22,8 @@ export async function answerTo(query: CheckedQuery, means: Means): Promise<Parts
   const page = found.slice(0, limit);
   const last = found.length > limit ? page.at(-1) : undefined;
   const next = last && nextCursor(query, last, now);
-  const tooLong = 'the next page cannot be asked for: order by a column whose texts are shorter';
+  const tooLong =
+    'there is no cursor for the next page, because the texts it would contain are too long: order by another column';
   const left = { ...means, budgetMs: budgetMs - (performance.now() - begun) };
   const { coverage, warnings } = await coverageOf(query, left);
   return {
@@ -35,7 +36,7 @@ export async function answerTo(query: CheckedQuery, means: Means): Promise<Parts
   };
 }
 
-/** Where there is nothing to read. */
+/** Response without rows, for a surface that has no data. */
 export function emptyAnswer(query: CheckedQuery, warning: string): Parts {
   const { columns } = compile(query, { kind: 'sqlite', now: new Date(), racks: [] });
   return { columns, rows: [], truncated: false, coverage: noCoverage(query), warnings: [warning] };

@@ -1,15 +1,15 @@
 export interface ObserveViolation {
-  /** As `where[0].value`. */
+  /** Path such as `where[0].value`. */
   readonly path: string;
   readonly message: string;
 }
 
 export type ObserveErrorKind = 'invalid' | 'not_found' | 'over_budget' | 'unavailable';
 
-/** A refusal of the observe plane: `invalid` 400, `not_found` 404, `over_budget` 422, `unavailable` 503. */
+/** The observe plane refuses a request: `invalid` 400, `not_found` 404, `over_budget` 422, `unavailable` 503. */
 export class ObserveError extends Error {
   readonly kind: ObserveErrorKind;
-  /** snake_case, stable. */
+  /** Stable code in snake_case. */
   readonly code: string;
   readonly violations: readonly ObserveViolation[];
 

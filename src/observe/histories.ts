@@ -10,7 +10,7 @@ import { plainReason } from '../words/plain-reason.ts';
 
 type Redactions = ObserveEnvelope['redactions'];
 
-/** What somebody may read of the racks at this moment. */
+/** The racks that a caller can read now. */
 export interface Opened {
   readonly racks: readonly ReadableRack[];
   readonly withheld: Redactions;
@@ -19,24 +19,24 @@ export interface Opened {
 export async function openRacks(transcripts: Transcripts, by: string): Promise<Opened> {
   const { racks, withheld } = await ofRecorder(() => transcripts.readable(by));
   return {
-    // One that was never armed has no history.
+    // A rack that was never armed has no history.
     racks: racks.filter(({ path }) => existsSync(path)),
     withheld: [
       ...withheld.map((rack) => ({
         what: `the rack ${rack}`,
-        reason: `nobody granted it to be read: node dist/host.js recorder grant --rack ${rack} --verbs read --expires 1d, with --from beginning also what it holds already`,
+        reason: `there is no grant to read it. Create one: node dist/host.js recorder grant --rack ${rack} --verbs read --expires 1d (add --from beginning to include earlier events)`,
       })),
       ...racks
         .filter(({ after = 0 }) => after > 0)
         .map(({ rack }) => ({
-          what: `what was recorded in the rack ${rack} before it was granted`,
-          reason: 'a grant begins when it is made, unless it is made with --from beginning',
+          what: `events recorded in the rack ${rack} before the grant`,
+          reason: 'a grant covers events from its creation on, unless it is created with --from beginning',
         })),
     ],
   };
 }
 
-/** What the recorder cannot do is nothing that the host failed at. @throws ObserveError unavailable */
+/** Runs an operation of the recorder. @throws ObserveError unavailable, if it fails */
 export async function ofRecorder<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -45,7 +45,7 @@ export async function ofRecorder<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Passages of what a query is about that were never stored. */
+/** Counts the redacted passages in the rows that a query matches. */
 export async function redactedIn({ query: { where } }: CheckedQuery, means: Means): Promise<Redactions> {
   const counting = checked({
     surface: 'transcript',
@@ -64,8 +64,8 @@ export async function redactedIn({ query: { where } }: CheckedQuery, means: Mean
     .map((row) => rowOf(columns, row))
     .filter(([, count]) => Number(count) > 0)
     .map(([rack, count]) => ({
-      what: `passages of texts in the rack ${String(rack)}`,
-      reason: 'its policy had them taken out before they were stored',
+      what: `passages in the rack ${String(rack)}`,
+      reason: 'redacted by its policy before they were stored',
       count: Number(count),
     }));
 }

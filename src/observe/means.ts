@@ -1,11 +1,11 @@
 import type { ReadableRack, Reader } from './types.ts';
 
-/** What a query is answered with. */
+/** Context in which a query runs. */
 export interface Means {
   readonly reader: Reader;
   readonly now: Date;
-  /** For all of its statements together. */
+  /** Time budget of all statements of the query together. */
   readonly budgetMs: number;
-  /** Of the surface `transcript`. */
+  /** Racks to read, for the surface `transcript`. */
   readonly racks: readonly ReadableRack[];
 }

@@ -15,22 +15,22 @@ import { Turns } from './turns.ts';
 import type { ObserveEnvelope, Reader, Transcripts } from './types.ts';
 
 export interface ObserveOptions {
-  /** `sqlite:PATH` or `postgres://...`: it is never written to. */
+  /** `sqlite:PATH` or `postgres://...`. It is never written. */
   readonly database: string;
-  /** Path of the entry `observe-worker`. */
+  /** Path of the worker's entry file. */
   readonly worker: string;
-  /** Files of SQLite are read so that nothing is made or mended beside them: those of a host that is not running. */
+  /** Read SQLite files without creating or repairing side files, for a host that is not running. */
   readonly untouched?: boolean | undefined;
-  /** Without, the surface `transcript` is empty. */
+  /** Source of the surface `transcript`, which is empty without it. */
   readonly transcripts?: Transcripts | undefined;
   readonly now?: (() => Date) | undefined;
-  /** For the statements of one query together. */
+  /** Time budget of all statements of one query together. */
   readonly budgetMs?: number | undefined;
-  /** How long a query waits for those before it, in ms; default ten seconds. */
+  /** Maximum time of a query in the queue; default 10 s. */
   readonly waitMs?: number | undefined;
 }
 
-/** A reader and who waits for it: a query has it for itself until it is answered, so that its time is its own. */
+/** A reader with its queue. A query has the reader for itself, so that its time budget is not used by others. */
 interface Source {
   readonly reader: Reader;
   readonly turns: Turns;
@@ -42,16 +42,16 @@ const sourceOf = (reader: Reader, waitMs: number): Source => ({
   turns: new Turns({ atOnce: reader.kind === 'postgres' ? 2 : 1, mostWaiting: queriesWaiting, waitMs }),
 });
 
-/** The observe plane without HTTP: what a database and the racks can be asked. It reads, and can do nothing else. */
+/** The observe plane without HTTP: read-only queries over the host's database and the racks. */
 export class Observe {
   readonly #main: Source;
-  /** Racks are SQLite files, whatever the main database is. */
+  /** Reader of racks, which are SQLite files whatever the main database is. */
   readonly #racks: Source;
   readonly #transcripts: Transcripts | undefined;
   readonly #now: () => Date;
   readonly #budgetMs: number;
 
-  /** The database is opened by the first query. @throws ObserveError unavailable, where the URL is none */
+  /** The database is opened by the first query. @throws ObserveError unavailable, if the URL is not valid */
   static async open(options: ObserveOptions): Promise<Observe> {
     const { database, worker: entry, untouched, waitMs = maxWaitMs } = options;
     const path = /^sqlite:(.+)$/s.exec(database)?.[1];
@@ -99,14 +99,14 @@ export class Observe {
   }
 
   /**
-   * @param by as `acts.by` of src/store/schema.ts
+   * @param by the caller, as `acts.by` in src/store/schema.ts
    * @throws ObserveError invalid, with all violations; over_budget, unavailable
    */
   async query(body: unknown, by: string): Promise<ObserveEnvelope> {
     return await this.#answer(checked(body), by);
   }
 
-  /** A named question. @throws ObserveError not_found, and as `query` */
+  /** Runs a named question. @throws ObserveError not_found, and as `query` */
   async ask(name: string, body: unknown, by: string): Promise<ObserveEnvelope> {
     return await this.#answer(checked(asked(name, body)), by);
   }
@@ -140,11 +140,11 @@ export class Observe {
 
   async #ofRacks(query: CheckedQuery, means: Means, by: string): Promise<Parts> {
     const transcripts = this.#transcripts;
-    if (!transcripts) return emptyAnswer(query, 'there is no recorder here, so that nothing was kept');
+    if (!transcripts) return emptyAnswer(query, 'there is no recorder, so nothing was recorded');
     for (let attempt = 1; ; attempt += 1) {
       const { racks, withheld } = await openRacks(transcripts, by);
       if (racks.length === 0)
-        return { ...emptyAnswer(query, 'there is no history that may be read'), redactions: withheld };
+        return { ...emptyAnswer(query, 'there is no rack that you can read'), redactions: withheld };
       try {
         const begun = performance.now();
         const answer = await answerTo(query, { ...means, racks });
@@ -158,7 +158,7 @@ export class Observe {
           warnings: [...answer.warnings, ...warnings],
         };
       } catch (error) {
-        // A purge puts another file in the place of one.
+        // Retry once: a purge may have replaced a history file.
         if (attempt > 1 || !(error instanceof ObserveError && error.code === 'database_unavailable'))
           throw error;
       }
@@ -175,12 +175,12 @@ async function ofTables(query: CheckedQuery, means: Means, tables: readonly stri
   return emptyAnswer(
     query,
     name === 'gateway_requests'
-      ? 'no gateway keeps its ledger in this database, so that there is nothing of it'
-      : `this database is older than the surface ${name}, so that there is nothing of it: start the host on it once`,
+      ? 'no gateway uses this database, so there are no requests'
+      : `this database is older than the surface ${name} and has no data for it: start the host on it once`,
   );
 }
 
-/** Of the rows that an answer is about; where there is no time to count them, that is said. */
+/** Counts redactions in the matching rows. Without time left, a warning says so. */
 async function redacted(query: CheckedQuery, means: Means) {
   try {
     if (means.budgetMs > 2) return { redactions: await redactedIn(query, means), warnings: [] };
@@ -189,13 +189,13 @@ async function redacted(query: CheckedQuery, means: Means) {
   }
   return {
     redactions: [],
-    warnings: ['there was no time left to count what was taken out: ask for a shorter time of at'],
+    warnings: ['there was no time left to count redactions: use a shorter range of at'],
   };
 }
 
 function postgresAt(url: string): PostgresReader {
   if (!/^postgres(?:ql)?:/.test(url))
-    throw unreadable('the database has no known kind: write sqlite:PATH or postgres://USER@HOST/DATABASE');
+    throw unreadable('unknown kind of database: expected sqlite:PATH or postgres://USER@HOST/DATABASE');
   try {
     return new PostgresReader(url);
   } catch (error) {

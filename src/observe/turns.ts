@@ -3,11 +3,11 @@ import { ObserveError } from './errors.ts';
 export interface TurnsOptions {
   readonly atOnce: number;
   readonly mostWaiting: number;
-  /** The longest wait in the queue, in ms; without, there is no limit. */
+  /** Maximum time in the queue; default: no limit. */
   readonly waitMs?: number | undefined;
 }
 
-/** Who comes while others are served waits, in the order of coming: not too many at once, and none of them too long. */
+/** Limits concurrent operations. Others wait in a first-in-first-out queue with a maximum length and waiting time. */
 export class Turns {
   readonly #atOnce: number;
   readonly #mostWaiting: number;
@@ -21,7 +21,10 @@ export class Turns {
     this.#waitMs = waitMs;
   }
 
-  /** @throws ObserveError unavailable, where too many wait, or it has waited too long */
+  /**
+   * Runs an operation when it is its turn.
+   * @throws ObserveError unavailable, if the queue is full or the wait takes too long
+   */
   async take<T>(work: () => Promise<T>): Promise<T> {
     await this.#mine();
     try {
@@ -39,7 +42,7 @@ export class Turns {
       return;
     }
     if (this.#waiting.size >= this.#mostWaiting)
-      throw busy(`${this.#mostWaiting} queries wait already: ask again when some of them are answered`);
+      throw busy(`${this.#mostWaiting} queries are waiting already; try again later`);
     await new Promise<void>((resolve, reject) => {
       const leave = () => {
         clearTimeout(timer);
@@ -52,7 +55,7 @@ export class Turns {
       const waitMs = this.#waitMs;
       const late = () => {
         leave();
-        reject(busy(`it waited ${waitMs} ms while other queries were answered: ask again in a moment`));
+        reject(busy(`the query waited ${waitMs} ms for other queries; try again in a moment`));
       };
       const timer = waitMs === undefined ? undefined : setTimeout(late, waitMs);
       this.#waiting.add(enter);

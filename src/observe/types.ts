@@ -3,8 +3,8 @@ import type { RackId } from '../watch/index.ts';
 export type ColumnType = 'text' | 'integer' | 'number' | 'time' | 'flag' | 'json';
 
 /**
- * Where a value comes from: this host measured it, somebody else says so, or it was reckoned or written down by the host.
- * A column has one of them, and never values of another.
+ * Origin of a column's values. `measured`: measured by this host. `claimed`: reported by another party. `derived`:
+ * computed or recorded by the host.
  */
 export type Provenance = 'measured' | 'claimed' | 'derived';
 
@@ -21,10 +21,10 @@ export type Operator =
   | 'starts_with'
   | 'is_null';
 
-/** A statement's text in both databases' words; one text where they agree. */
+/** SQL in both dialects; one text if they are the same. */
 export type Sql = string | { readonly sqlite: string; readonly postgres: string };
 
-/** A column as a surface declares it. Its SQL is ours alone: nothing of a caller is ever part of it. */
+/** Column declaration of a surface. Its SQL never contains input of a caller. */
 export interface Column {
   readonly name: string;
   readonly type: ColumnType;
@@ -34,9 +34,9 @@ export interface Column {
   readonly description: string;
   /** Default: the column of the same name in the surface's source. */
   readonly sql?: Sql;
-  /** Without null. */
+  /** Never null. */
   readonly required?: true;
-  /** May be read, but not searched, grouped by or ordered by: long texts. */
+  /** Can be selected, but not searched, grouped by or ordered by (long texts). */
   readonly readOnly?: true;
 }
 
@@ -44,15 +44,15 @@ export interface Surface {
   readonly name: string;
   readonly description: string;
   readonly columns: readonly Column[];
-  /** Columns that no two rows have in common, in the order that breaks ties. */
+  /** Columns that identify a row, in the order that breaks ties. */
   readonly key: readonly string[];
-  /** The column of the time that coverage is about; rows are newest first by it where nothing else is asked for. */
+  /** Time column of coverage and of the default order, newest first. */
   readonly time: string;
-  /** What stands behind `from`. `rack`: the histories of racks, each a file of its own. */
+  /** SQL after `from` with its tables, or `racks`: the rack histories, one file each. */
   readonly source: { readonly from: Sql; readonly tables: readonly string[] } | 'racks';
 }
 
-/** What a surface's schema tells of a column. */
+/** Description of a column in the schema of a surface. */
 export interface ShownColumn {
   readonly name: string;
   readonly type: ColumnType;
@@ -65,14 +65,14 @@ export interface ShownColumn {
   readonly buckets?: readonly string[];
 }
 
-/** A compiled query: the text holds names and expressions of surfaces only, everything of a caller is a parameter. */
+/** A compiled query. The SQL has only names and expressions of surfaces; input of the caller is in parameters. */
 export interface Compiled {
   readonly sql: string;
   readonly parameters: readonly (string | number | null)[];
   readonly columns: readonly ShownResult[];
 }
 
-/** A column of an answer. */
+/** Column of a response. */
 export interface ShownResult {
   readonly name: string;
   readonly type: ColumnType;
@@ -80,39 +80,39 @@ export interface ShownResult {
   readonly provenance: Provenance;
 }
 
-/** A history that a reader may see. */
+/** A rack history that a caller can read. */
 export interface ReadableRack {
   readonly rack: RackId;
-  /** An SQLite file. */
+  /** Path of the SQLite file. */
   readonly path: string;
   /** Only events with a greater `seq`; absent: all. */
   readonly after?: number;
 }
 
-/** Runs statements that cannot write, and gives up on those that take too long. */
+/** Runs read-only statements with a time limit. */
 export interface Reader {
   readonly kind: 'sqlite' | 'postgres';
   /**
-   * @param racks files that are attached for the statement, each under its rack's name
-   * @returns rows as objects; whole numbers beyond 2^53 as texts
+   * @param racks history files to attach for the statement, each under its rack's name
+   * @returns rows as objects; integers beyond 2^53 as strings
    * @throws ObserveError over_budget, unreadable
    */
   read(
     statement: Pick<Compiled, 'sql' | 'parameters'>,
     options: { readonly budgetMs: number; readonly racks?: readonly ReadableRack[] },
   ): Promise<Record<string, unknown>[]>;
-  /** Whether all of these tables are there: a data directory may be older than a surface. */
+  /** Whether all of these tables exist. A database may be older than a surface. */
   has(tables: readonly string[]): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** What the recorder tells whoever answers for the surface `transcript`. */
+/** The recorder's interface for the surface `transcript`. */
 export interface Transcripts {
-  /** Racks that somebody may read now, by the grants in force; `by` as `acts.by` of src/store/schema.ts. */
+  /** Racks that a caller can read under the active grants; `by` as `acts.by` in src/store/schema.ts. */
   readable(
     by: string,
   ): Promise<{ readonly racks: readonly ReadableRack[]; readonly withheld: readonly RackId[] }>;
-  /** Is told of every access, before the answer is given: it stands in the review. */
+  /** Records an access in the review. Called before the response is sent. */
   read(by: string, racks: readonly RackId[], rows: number): Promise<void>;
 }
 
@@ -122,28 +122,30 @@ export interface ObserveEnvelope {
   readonly query: unknown;
   readonly as_of: string;
   readonly columns: readonly ShownResult[];
-  /** Arrays in the order of `columns`. */
+  /** Each row is an array in the order of `columns`. */
   readonly rows: readonly (readonly unknown[])[];
   readonly truncated: boolean;
   readonly next?: string;
   readonly coverage: {
-    /** Of the rows that the query is about; null where there are none. */
+    /** Oldest time of the matching rows; null if there are none. */
     readonly from: string | null;
     readonly to: string | null;
-    /** Where rows are known to be missing. */
+    /** Periods in which rows are known to be missing. */
     readonly gaps: readonly {
       readonly from: string;
       readonly to: string;
       readonly rows: number;
       readonly reason: string;
     }[];
-    /** Rows that the query is about, and how many of them have a value in each measured or claimed column of the answer. */
+    /**
+     * Number of matching rows, and how many of them have a value in each measured or claimed column of the response.
+     */
     readonly denominator: {
       readonly rows: number;
       readonly with_value: Readonly<Record<string, number>>;
     } | null;
   };
-  /** What was left out or made unreadable, and why. */
+  /** What was left out or redacted, and why. */
   readonly redactions: readonly { readonly what: string; readonly reason: string; readonly count?: number }[];
   readonly warnings: readonly string[];
   readonly elapsed_ms: number;

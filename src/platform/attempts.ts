@@ -1,45 +1,45 @@
-/** When a download tries again and when it gives up, and what is said of that. */
+/** Retry policy of downloads, and the notices about retries. */
 import { type IdleLimit, idleLimit } from './idle-limit.ts';
 import { type Interruption, Stalled } from './interruption.ts';
 
 export interface AttemptOptions {
-  /** Attempts in a row that bring too little until we give up. */
+  /** Number of consecutive failed attempts before the download fails. */
   readonly attempts: number;
-  /** Wait before the second attempt; doubles with each. */
+  /** Delay before the second attempt. It doubles with each further attempt. */
   readonly retryDelayMs: number;
-  /** A connection that brings nothing for so long is dropped and tried again. */
+  /** Time without data after which the connection is dropped and retried. */
   readonly idleMs: number;
-  /** A connection that brings nothing for so long is told of. */
+  /** Time without data after which a notice is sent. */
   readonly noticeMs?: number | undefined;
-  /** What a person who waits should know: a connection without data, another attempt after it. */
+  /** Receives messages for the waiting user: a connection without data, another attempt. */
   readonly onNotice?: ((message: string) => void) | undefined;
 }
 
 /**
- * A connection that stalls after less than this has failed, whatever it brought: otherwise a server that sends a few
- * bytes and stalls, again and again, would never be given up.
+ * A stalled connection that received less than this counts as failed. Otherwise a server that repeatedly sends a few
+ * bytes and stalls would be retried forever.
  */
 const workedBytes = 16 << 20;
 const usualNoticeMs = 10_000;
 
-/** The attempts at one download. */
+/** Counts the attempts of one download. */
 export class Attempts {
   readonly #name: () => string;
   readonly #options: AttemptOptions;
   #failures = 0;
 
-  /** @param name of what is downloaded, and how far it is, for notices */
+  /** @param name returns what is downloaded and its progress, for notices */
   constructor(name: () => string, options: AttemptOptions) {
     this.#name = name;
     this.#options = options;
   }
 
-  /** In a row. */
+  /** Number of consecutive failed attempts. */
   get failures(): number {
     return this.#failures;
   }
 
-  /** The idle limit of the next attempt. */
+  /** Starts the idle timeout of the next attempt. */
   begin(): IdleLimit {
     const { idleMs, noticeMs = usualNoticeMs } = this.#options;
     return idleLimit(idleMs, {
@@ -52,9 +52,9 @@ export class Attempts {
   }
 
   /**
-   * Counts an attempt that failed.
-   * @param receivedBytes what it brought that no attempt before it had
-   * @returns how long to wait before the next one; undefined when it was the last
+   * Counts a failed attempt.
+   * @param receivedBytes bytes that it received beyond all earlier attempts
+   * @returns delay before the next attempt in ms; undefined if this was the last one
    */
   failed(error: Interruption, receivedBytes: number): number | undefined {
     const { attempts, retryDelayMs } = this.#options;

@@ -1,4 +1,4 @@
-/** The bytes of an answer as they come. Not every browser can loop over a stream by itself. */
+/** Iterates over the chunks of a response body. Not every browser supports async iteration of streams. */
 export async function* chunksOf(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
   if (!body) return;
   const reader = body.getReader();

@@ -1,4 +1,4 @@
-/** Models that a page was given: files dropped on it or chosen, and what it keeps in its private file system. */
+/** Model files in a browser: dropped or chosen files, and files in the origin private file system. */
 import {
   type ByteSource,
   checkFileName,
@@ -9,7 +9,7 @@ import {
 import { errorMessage } from '../util/error-message.ts';
 import { droppedPath } from './dropped-path.ts';
 
-/** The part of a directory handle (of the private file system, or of a folder that the user opened) that is used here. */
+/** The used part of `FileSystemDirectoryHandle`. */
 export interface FolderHandle {
   readonly name: string;
   getFileHandle(name: string): Promise<{ getFile(): Promise<Blob> }>;
@@ -17,12 +17,12 @@ export interface FolderHandle {
   values(): AsyncIterable<{ readonly kind: 'file' | 'directory'; readonly name: string }>;
 }
 
-/** Models keep their files at the top, or one folder per quantisation below. */
+/** Models have their files at the top level or in one folder per quantization. */
 const deepestFolder = 2;
 
 /**
- * Ranges of a file of the browser; nothing else of it is read.
- * @param mend what a person does when it is gone
+ * Reads ranges of a `Blob`.
+ * @param remedy advice for the error message if the file can no longer be read
  */
 export const blobSource = (blob: Blob, name: string, mend = 'choose the file again'): ByteSource => ({
   name,
@@ -33,7 +33,7 @@ export const blobSource = (blob: Blob, name: string, mend = 'choose the file aga
     try {
       bytes = new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
     } catch (error) {
-      // Browsers refuse to read a file that was changed or removed after it was given to the page.
+      // Browsers refuse to read a file that was changed or deleted after the user chose it.
       throw new ModelFileError('changed', `${name} can no longer be read (${errorMessage(error)}); ${mend}`);
     }
     if (!into) return bytes;
@@ -43,11 +43,11 @@ export const blobSource = (blob: Blob, name: string, mend = 'choose the file aga
   async close() {},
 });
 
-/** Files dropped on a page or chosen in it: one of them alone is the model, several are its folder. */
+/** Files that the user dropped or chose. A single file is the model; several files are a model folder. */
 export const droppedFiles = (files: readonly File[]): ModelFiles =>
   namedFiles(new Map(files.map((file) => [droppedPath(file), file])));
 
-/** The same, by names: what was dropped loses its folders on the way to a worker. */
+/** `droppedFiles` with explicit names. Files lose their relative paths when they are posted to a worker. */
 export const namedFiles = (byName: ReadonlyMap<string, Blob>): ModelFiles => {
   const [only] = byName.keys();
   const entry = byName.size === 1 ? only : undefined;
@@ -64,8 +64,8 @@ export const namedFiles = (byName: ReadonlyMap<string, Blob>): ModelFiles => {
 };
 
 /**
- * A folder behind a handle.
- * @param entry the file that is meant; without it the folder is
+ * Model files in a folder given by a handle.
+ * @param entry the file that is the model; default: the whole folder
  */
 export const handleFiles = (folder: FolderHandle, entry?: string): ModelFiles => ({
   name: entry ?? folder.name,
@@ -80,7 +80,7 @@ export const handleFiles = (folder: FolderHandle, entry?: string): ModelFiles =>
       for (const part of parts) place = await place.getDirectoryHandle(part);
       return blobSource(await (await place.getFileHandle(last)).getFile(), name);
     } catch (error) {
-      // A folder of that name is no file either.
+      // TypeMismatchError: the name is a folder.
       if (error instanceof Error && (error.name === 'NotFoundError' || error.name === 'TypeMismatchError'))
         return undefined;
       throw error;

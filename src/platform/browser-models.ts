@@ -1,4 +1,4 @@
-/** A model at an address, read by a page: kept in its private file system, by ranges, or as a whole. */
+/** Model files at a URL in a browser: cached in the private file system, read by ranges, or downloaded as a whole. */
 import { type ByteSource, ModelFileError, type ModelFiles } from '../engine/index.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { chunksOf } from './body-chunks.ts';
@@ -10,7 +10,10 @@ import { openIfThere, webFiles } from './web-folder.ts';
 
 type OnBytes = KeepOptions['onBytes'];
 
-/** Brought into the private file system first. `finish` is for when the model was loaded, `drop` for when it is none. */
+/**
+ * Downloads files into the private file system first. Call `finish` after the model was loaded, or `drop` if the
+ * content is not a model.
+ */
 export async function keptFiles(
   url: string,
   options: KeepOptions,
@@ -19,7 +22,7 @@ export async function keptFiles(
   return { files: { ...(await webFiles(url, {}, open)), remote: false }, ...ends };
 }
 
-/** Ranges as they are needed; from servers that give none, the whole file once. */
+/** Reads ranges on demand. From a server without range support it downloads the whole file once. */
 export const streamedFiles = (
   url: string,
   onBytes: OnBytes,
@@ -35,7 +38,7 @@ export const streamedFiles = (
     }
   });
 
-/** As a whole, held by the browser as long as it is read. */
+/** Downloads whole files, which the browser holds while they are used. */
 export const wholeFiles = async (
   url: string,
   onBytes: OnBytes,
@@ -69,14 +72,11 @@ async function receiveWhole(
     response = await fetch(url, { signal });
   } catch (error) {
     const why = errorMessage(error);
-    throw new ModelFileError(
-      'unreadable',
-      `${url}: nothing came (${why}); check the address and the network`,
-    );
+    throw new ModelFileError('unreadable', `${url}: no response (${why}); check the address and the network`);
   }
   const { status, headers } = response;
   if (status === 404 || status === 410) return undefined;
-  if (!response.ok) throw new ModelFileError('unreadable', `${url}: the server answers HTTP ${status}`);
+  if (!response.ok) throw new ModelFileError('unreadable', `${url}: the server answered with HTTP ${status}`);
   const length = headers.get('content-length');
   const total = length === null || headers.has('content-encoding') ? undefined : Number(length);
   const parts: BlobPart[] = [];
@@ -91,7 +91,10 @@ async function receiveWhole(
     }
   } catch (error) {
     const why = errorMessage(error);
-    throw new ModelFileError('unreadable', `${url}: broke off after ${done} bytes (${why}); load it again`);
+    throw new ModelFileError(
+      'unreadable',
+      `${url}: the download was interrupted after ${done} bytes (${why}); load it again`,
+    );
   }
   return blobSource(new Blob(parts), url);
 }

@@ -1,9 +1,9 @@
-/** The part of the private file system (OPFS) that is used here, and how texts are kept in it. */
+/** The used part of the origin private file system (OPFS), and text files in it. */
 import type { Store } from '../engine/index.ts';
 import { pause } from '../util/pause.ts';
 import type { FolderHandle } from './browser-files.ts';
 
-/** Only workers get one. While it is open nobody else writes the file. */
+/** The used part of `FileSystemSyncAccessHandle`. It is available in workers only and locks the file. */
 export interface WriteHandle {
   getSize(): number;
   write(bytes: Uint8Array, options: { at: number }): number;
@@ -23,13 +23,13 @@ export interface StorageFolder extends FolderHandle {
   removeEntry(name: string, options?: { recursive?: boolean }): Promise<void>;
 }
 
-/** What the browser lets this origin keep, in bytes. */
+/** Storage quota and usage of this origin, in bytes. */
 export interface StorageRoom {
   readonly quota?: number;
   readonly usage?: number;
 }
 
-/** How often one that another page holds open is tried, and how long we wait between. */
+/** Attempts at opening a file that another page has open, and the delay between them. */
 const attempts = 5;
 const busyMs = 40;
 
@@ -38,7 +38,7 @@ export const isMissing = (error: unknown): boolean =>
 const isBusy = (error: unknown): boolean =>
   error instanceof Error && error.name === 'NoModificationAllowedError';
 
-/** Undefined where there is none of that name. */
+/** Undefined if the file does not exist. */
 export const readText = async (folder: StorageFolder, name: string): Promise<string | undefined> => {
   try {
     return await (await (await folder.getFileHandle(name)).getFile()).text();
@@ -60,10 +60,13 @@ export const writeText = async (folder: StorageFolder, name: string, text: strin
   }
 };
 
-/** @throws QuotaExceededError also where the browser only says so by the count: Chromium's is negative, as 32 bits. */
+/**
+ * Writes all bytes.
+ * @throws QuotaExceededError also if the browser only reports it by the returned count (negative in Chromium).
+ */
 export const writeWhole = (handle: WriteHandle, bytes: Uint8Array, at: number): void => {
   if (handle.write(bytes, { at }) === bytes.length) return;
-  throw new DOMException('the file system took a part only', 'QuotaExceededError');
+  throw new DOMException('the file system wrote only a part of the bytes', 'QuotaExceededError');
 };
 
 export const isFull = (error: unknown): boolean =>
@@ -80,7 +83,7 @@ export const openToWrite = async (file: StorageFile): Promise<WriteHandle> => {
   }
 };
 
-/** Texts as files of a folder, for a worker. */
+/** Stores texts as files in a folder. Works in workers only. */
 export const folderStore = (folder: StorageFolder): Store => ({
   read: (name) => readText(folder, name),
   write: (name, text) => writeText(folder, name, text),

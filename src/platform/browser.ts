@@ -9,16 +9,16 @@ import { sha256 } from './sha256.ts';
 
 export interface BrowserParts {
   readonly wgsl: WgslSources;
-  /** Reads what a page names; see `browser-models.ts` and `browser-files.ts`. */
+  /** Opens the model that a page names; see `browser-models.ts` and `browser-files.ts`. */
   readonly modelFiles: (location: string) => Promise<ModelFiles>;
-  /** Where measurements of this machine are kept; without it nothing is measured. */
+  /** Store for measurements of this machine. Without it nothing is measured. */
   readonly store?: Store | undefined;
 }
 
-/** The part of its memory that a page may well take. */
+/** Share of the machine's memory that a page may use. */
 const share = 0.5;
 
-/** The machine as a page or its worker sees it. */
+/** Platform for a page or a worker in a browser. */
 export const browserPlatform = ({ wgsl, modelFiles, store }: BrowserParts): Platform => ({
   name: 'browser',
   backend: 'webgpu',
@@ -28,7 +28,7 @@ export const browserPlatform = ({ wgsl, modelFiles, store }: BrowserParts): Plat
   modelFiles,
   sha256,
   memoryBytes() {
-    // In GiB, rounded, at most 8; some browsers do not tell.
+    // In GiB, rounded, at most 8. Some browsers do not report it.
     const { deviceMemory } = navigator as Navigator & { readonly deviceMemory?: number };
     return deviceMemory === undefined ? undefined : deviceMemory * 2 ** 30 * share;
   },
@@ -37,8 +37,8 @@ export const browserPlatform = ({ wgsl, modelFiles, store }: BrowserParts): Plat
 /** @throws EngineError `no_adapter` */
 export const requestAdapter = async (): Promise<GPUAdapter> => {
   const { gpu } = navigator as Partial<Navigator>;
-  if (!gpu) throw new EngineError('no_adapter', 'this browser has no WebGPU here');
+  if (!gpu) throw new EngineError('no_adapter', 'this browser does not support WebGPU on this page');
   const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
   if (adapter) return adapter;
-  throw new EngineError('no_adapter', 'WebGPU is here, but no adapter that it can use');
+  throw new EngineError('no_adapter', 'this browser supports WebGPU, but it has no usable adapter');
 };

@@ -1,8 +1,8 @@
 /**
- * Runs a program with our input and output and passes our signals on to it.
- * @param options `ownSession`: it gets every signal exactly once, and learns of our death (`endWithLauncher`). `hold`: what it
- * writes is printed when it has ended, for two programs beside each other. A crash is a line on stderr
- * @returns its exit code, or 128 and the signal's number as a shell says it
+ * Runs a program with the stdio of this process and forwards signals to it. Prints a line on stderr if it crashes.
+ * @param options `ownSession`: the program gets every signal exactly once, and notices when this process dies
+ * (`endWithLauncher`). `hold`: print its output after it ended, for programs that run in parallel
+ * @returns its exit code, or 128 plus the signal number, as shells report it
  */
 export function runInForeground(
   command: string,
@@ -10,11 +10,11 @@ export function runInForeground(
   options?: { ownSession?: boolean; hold?: boolean; cwd?: string | undefined },
 ): Promise<number>;
 
-/** Bytes of address space that this process may have (`ulimit -v`); undefined where there is no limit, or none is known. */
+/** Limit of this process's address space in bytes (`ulimit -v`); undefined if there is none or it is unknown. */
 export function addressSpaceLimit(path?: string): number | undefined;
 
-/** What to say where something failed under this limit, half a sentence. */
+/** Part of a sentence that explains a failure under this limit. */
 export function limitNote(bytes: number): string;
 
-/** Ends this process in order (SIGTERM to itself) when the process that ran it in the foreground dies. */
+/** Sends SIGTERM to this process when the process that ran it in the foreground dies. */
 export function endWithLauncher(): void;

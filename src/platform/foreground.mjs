@@ -1,20 +1,20 @@
-// Plain JavaScript because scripts/start.mjs needs it too, on a Node that may be too old for TypeScript.
+// Plain JavaScript, because scripts/start.mjs also uses it, on a Node that may be too old for TypeScript.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
-/** npm passes a Ctrl-C of the terminal on to us, who got it from the terminal already. */
+/** npm forwards a Ctrl-C to this process, which already got it from the terminal. */
 const sameSignalMs = 200;
 const parentCheckMs = 250;
 
-/** How programs end that ran out of address space: V8 and allocators abort, drivers use what they were not given. */
+/** Signals that end a program without address space: V8 and allocators abort, drivers use failed allocations. */
 const crashes = new Set(['SIGABRT', 'SIGTRAP', 'SIGSEGV', 'SIGBUS', 'SIGILL']);
 
 export const runInForeground = (command, args, { ownSession = false, hold = false, cwd } = {}) =>
   new Promise((resolve) => {
-    // In a session of its own the child gets no Ctrl-C from the terminal, only what we pass on. The channel is how
-    // it learns that we are gone, also when we were killed. Windows hands Ctrl-C to both of us by itself.
+    // In its own session the child gets no Ctrl-C from the terminal, only forwarded signals. The IPC channel tells it
+    // when this process is gone, also after a kill. Windows sends Ctrl-C to both processes.
     const windows = process.platform === 'win32';
     const child = spawn(command, args, {
       cwd,
@@ -41,8 +41,9 @@ export const runInForeground = (command, args, { ownSession = false, hold = fals
       process.on(signal, listener);
       return () => process.removeListener(signal, listener);
     });
-    // npm sends SIGTERM to a shell between us, which dies of it without a word; all we see is another parent. A terminal
-    // that closes ends npm and the shell, too, and us it tells: a second signal would cut what the child still finishes.
+    // npm sends SIGTERM to a shell between npm and this process. The shell dies silently, which shows only as a changed
+    // parent. A closing terminal also ends npm and the shell, but signals this process: then no second signal is sent,
+    // because it would interrupt the child's shutdown.
     const parent = process.ppid;
     const watch = setInterval(() => {
       if (process.env.npm_lifecycle_event === undefined || process.ppid === parent) return;
@@ -59,7 +60,7 @@ export const runInForeground = (command, args, { ownSession = false, hold = fals
       process.stderr.write(`cannot run ${command}: ${error.message}\n`);
       end(127);
     });
-    // With pipes, only `close` comes after the last of what was written.
+    // With pipes, only `close` comes after all output.
     child.on(hold ? 'close' : 'exit', (code, signal) => {
       if (crashes.has(signal)) {
         const limit = addressSpaceLimit();
@@ -76,7 +77,7 @@ export const addressSpaceLimit = (path = '/proc/self/limits') => {
   try {
     limits = readFileSync(path, 'utf8');
   } catch {
-    // Only Linux has it.
+    // Only Linux has this file.
     return undefined;
   }
   const bytes = /^Max address space\s+(\d+)/m.exec(limits)?.[1];
@@ -84,12 +85,12 @@ export const addressSpaceLimit = (path = '/proc/self/limits') => {
 };
 
 export const limitNote = (bytes) =>
-  `the address space of this process is limited to ${(bytes / 2 ** 30).toFixed(1)} GiB (ulimit -v), and most likely ran out: ` +
-  'raise the limit (`ulimit -v unlimited`), or load a smaller model';
+  `the address space of this process is limited to ${(bytes / 2 ** 30).toFixed(1)} GiB (ulimit -v) and is probably exhausted: ` +
+  'raise the limit (`ulimit -v unlimited`) or load a smaller model';
 
 export const endWithLauncher = () => {
   if (!process.connected) return;
   process.on('disconnect', () => process.kill(process.pid, 'SIGTERM'));
-  // Listening must not keep a process alive that has nothing else to do.
+  // The channel must not keep the process alive.
   process.channel?.unref();
 };

@@ -7,11 +7,11 @@ import type { IdleLimit } from './idle-limit.ts';
 
 export interface HttpOptions extends Partial<AttemptOptions> {
   /**
-   * As a list that is trusted tells it. Then it stands for the content, and ETags do not count: a hub's storage has its
-   * own, which may change between two answers.
+   * Size from a trusted file list. If set, ETags are ignored, because a hub's storage may change them between two
+   * responses.
    */
   sizeBytes?: number;
-  /** Sent with every request; a token among them is dropped when a redirect leaves for another server. */
+  /** Headers of every request. `fetch` drops an authorization header on a redirect to another server. */
   headers?: Readonly<Record<string, string>>;
 }
 
@@ -20,8 +20,9 @@ type Settings = AttemptOptions & HttpOptions;
 const defaults: Settings = { attempts: 5, retryDelayMs: 250, idleMs: 30_000, headers: {} };
 
 /**
- * A file on a web server, read by range requests; nothing is kept on disk.
- * @throws ModelFileError `not_found`, `forbidden`, `unreadable`, `changed`, or `no_ranges` when the server only sends whole files
+ * Opens a file on a web server for range requests. Nothing is written to disk.
+ * @throws ModelFileError `not_found`, `forbidden`, `unreadable`, `changed`, or `no_ranges` when the server only sends
+ * whole files
  */
 export const openUrl = async (url: string, options: HttpOptions = {}): Promise<ByteSource> => {
   const file = new RemoteFile(url, { ...defaults, ...options });
@@ -29,7 +30,7 @@ export const openUrl = async (url: string, options: HttpOptions = {}): Promise<B
   return file;
 };
 
-/** Of the whole file; undefined where the answer does not tell it. */
+/** Size of the whole file; undefined if the response does not have it. */
 const totalOf = ({ headers }: Response): number | undefined => {
   const total = /\/(\d+)$/.exec(headers.get('content-range') ?? '')?.[1];
   return total === undefined ? undefined : Number(total);
@@ -45,7 +46,7 @@ const versionOf = ({ headers }: Response): Version => ({
   modified: headers.get('last-modified'),
 });
 
-/** Only strong ETags say that bytes are the same or not; a weak one may change with nothing but how they are served. */
+/** Only strong ETags identify bytes. A weak one may change when only the delivery changes. */
 const isStrong = (etag: string | null): boolean => etag !== null && !etag.startsWith('W/');
 
 const sameVersion = (a: Version, b: Version): boolean =>
@@ -56,7 +57,7 @@ class RemoteFile implements ByteSource {
   sizeBytes = 0;
   readonly #options: Settings;
   readonly #closed = new AbortController();
-  /** What the first answer says of the content's version. */
+  /** Version of the content in the first response. */
   #version: Version = { etag: null, modified: null };
 
   constructor(url: string, options: Settings) {
@@ -65,7 +66,7 @@ class RemoteFile implements ByteSource {
   }
 
   async open(): Promise<void> {
-    // A wrong address should not take long to be told.
+    // Fewer attempts, so that a wrong address fails quickly.
     const attempts = Math.min(2, this.#options.attempts);
     await this.#retrying({ ...this.#options, attempts }, undefined, async (limit) => {
       const response = await this.#request(0, 0, limit);
@@ -73,14 +74,14 @@ class RemoteFile implements ByteSource {
       if (total === undefined) {
         throw new ModelFileError(
           'no_ranges',
-          `${this.name}: the server does not tell the file's size; download the file and name its path`,
+          `${this.name}: the server does not report the file's size; download the file and use its path`,
         );
       }
       const { sizeBytes: listed = total } = this.#options;
       if (total !== listed) {
         throw new ModelFileError(
           'changed',
-          `${this.name} has ${total} bytes, but is listed with ${listed}: it is another version; load it again`,
+          `${this.name} has ${total} bytes, but the list says ${listed}; it is another version, load it again`,
         );
       }
       this.sizeBytes = total;
@@ -93,7 +94,7 @@ class RemoteFile implements ByteSource {
     const target = into ? into.subarray(0, length) : new Uint8Array(length);
     const progress = { done: 0 };
     if (length === 0) return target;
-    // What came is kept: the next request goes on from there.
+    // Received bytes are kept; the next request continues after them.
     await this.#retrying(this.#options, progress, (limit) =>
       this.#receive(offset + progress.done, target.subarray(progress.done), limit, (bytes) => {
         progress.done += bytes;
@@ -117,7 +118,7 @@ class RemoteFile implements ByteSource {
       if (!this.#isSame(response)) {
         throw new ModelFileError(
           'changed',
-          `${this.name} changed on the server while it was read; load it again`,
+          `${this.name} changed on the server while it was being read; load it again`,
         );
       }
       let done = 0;
@@ -126,27 +127,27 @@ class RemoteFile implements ByteSource {
         if (done + bytes.length > target.length) {
           throw new ModelFileError(
             'no_ranges',
-            `${this.name}: the server sent more than the range that was asked for`,
+            `${this.name}: the server sent more than the requested range`,
           );
         }
         target.set(bytes, done);
         done += bytes.length;
         onBytes(bytes.length);
       }
-      if (done < target.length) throw new Interruption('the answer was cut short');
+      if (done < target.length) throw new Interruption('the response was cut short');
     } catch (error) {
       throw this.#asInterruption(error);
     }
   }
 
-  /** Whether an answer is of the file that was opened, as far as it tells. */
+  /** Whether a response is of the opened version of the file, as far as its headers show. */
   #isSame(response: Response): boolean {
     const total = totalOf(response);
     if (total !== undefined && total !== this.sizeBytes) return false;
     return this.#options.sizeBytes !== undefined || sameVersion(this.#version, versionOf(response));
   }
 
-  /** Asks for bytes `first` to `last` inclusive. */
+  /** Requests bytes `first` to `last`, inclusive. */
   async #request(first: number, last: number, limit: IdleLimit): Promise<Response> {
     try {
       const response = await fetch(this.name, {
@@ -173,7 +174,7 @@ class RemoteFile implements ByteSource {
     if (status === 403) {
       throw new ModelFileError(
         'forbidden',
-        `${this.name}: the server refuses access (HTTP 403); check the address, and whether it needs a signature`,
+        `${this.name}: the server refuses access (HTTP 403); check the address and whether it needs a signature`,
       );
     }
     if (status === 416) {
@@ -182,31 +183,31 @@ class RemoteFile implements ByteSource {
     if (status === 200) {
       throw new ModelFileError(
         'no_ranges',
-        `${this.name}: the server ignores range requests; download the file and name its path`,
+        `${this.name}: the server ignores range requests; download the file and use its path`,
       );
     }
     if (status !== 206) {
       throw new ModelFileError(
         'unreadable',
-        `${this.name}: the server answers HTTP ${status} ${response.statusText}`.trimEnd(),
+        `${this.name}: the server answered with HTTP ${status} ${response.statusText}`.trimEnd(),
       );
     }
     const start = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
     if (start !== String(first)) {
       throw new ModelFileError(
         'no_ranges',
-        `${this.name}: the server answers another range than was asked for; download the file and name its path`,
+        `${this.name}: the server sent another range than requested; download the file and use its path`,
       );
     }
   }
 
-  /** Network errors of fetch become interruptions; our own errors and the closing stay what they are. */
+  /** Converts network errors to `Interruption`. A `ModelFileError` and the reason of closing stay unchanged. */
   #asInterruption(error: unknown): unknown {
     if (this.#closed.signal.aborted) return this.#closed.signal.reason;
     return error instanceof ModelFileError ? error : asInterruption(error);
   }
 
-  /** @param progress what attempts bring, where the next one goes on from there */
+  /** @param progress progress of the attempts, if each continues where the last one stopped */
   async #retrying(
     options: AttemptOptions,
     progress: { readonly done: number } | undefined,
@@ -227,7 +228,7 @@ class RemoteFile implements ByteSource {
           throw new ModelFileError('unreadable', `${this.name}: ${error.message} (${failures} attempts)`);
         }
       } finally {
-        // Also drops what was not read.
+        // Also cancels an unread response body.
         limit.end();
       }
       await pause(waitMs, this.#closed.signal);

@@ -1,27 +1,27 @@
 import { Stalled } from './interruption.ts';
 
-/** Ends what goes on too long without a sign of life. */
+/** Aborts an operation that shows no activity for too long. */
 export interface IdleLimit {
   readonly signal: AbortSignal;
-  /** A sign of life: the time begins anew. */
+  /** Activity: restarts the time. */
   readonly alive: () => void;
-  /** Nothing more is waited for. */
+  /** Stops the timers. */
   readonly rest: () => void;
-  /** Drops what is still on its way. */
+  /** Stops the timers and aborts the operation. */
   readonly end: () => void;
 }
 
-/** Told once in every quiet period, before the limit. */
+/** Notice that is sent once in each idle period, before the limit. */
 export interface QuietNotice {
   readonly afterMs: number;
   readonly tell: () => void;
 }
 
-/** The signal's reason is a `Stalled` when the time is up. */
+/** Creates an idle timeout. When it fires, the reason of the signal is a `Stalled`. */
 export function idleLimit(ms: number, notice?: QuietNotice): IdleLimit {
   const idle = new AbortController();
   const watch = () => [
-    setTimeout(() => idle.abort(new Stalled(`nothing came for ${ms / 1000} s`)), ms),
+    setTimeout(() => idle.abort(new Stalled(`no data for ${ms / 1000} s`)), ms),
     ...(notice && notice.afterMs < ms ? [setTimeout(notice.tell, notice.afterMs)] : []),
   ];
   let timers = watch();

@@ -1,17 +1,17 @@
 import { errorMessage } from '../util/error-message.ts';
 
-/** A failure that another attempt may mend: a cut connection, a busy server. */
+/** A transient failure, such as a cut connection or a busy server. Retry. */
 export class Interruption extends Error {}
 
-/** The connection was open and brought nothing until the idle limit. */
+/** The connection was open but received nothing until the idle limit. */
 export class Stalled extends Interruption {}
 
-/** Errors of `fetch`, whose cause says more, become interruptions. */
+/** Converts an error of `fetch` to an `Interruption` with the message of its cause. */
 export function asInterruption(error: unknown): Interruption {
   if (error instanceof Interruption) return error;
   const cause = error instanceof Error ? (error.cause ?? error) : error;
   return new Interruption(errorMessage(cause));
 }
 
-/** Answers that may go away by themselves. */
+/** HTTP statuses of transient failures. */
 export const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);

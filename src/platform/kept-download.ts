@@ -6,32 +6,32 @@ import { chunksOf } from './body-chunks.ts';
 import { isFull, type StorageRoom, type WriteHandle, writeWhole } from './browser-storage.ts';
 import type { IdleLimit } from './idle-limit.ts';
 
-/** What tells one version of a file from another, as far as its server says it. */
+/** Version of a file, as far as the server's headers identify it. */
 export interface Version {
   readonly etag?: string;
   readonly modified?: string;
-  /** Of the whole file. */
+  /** Size of the whole file. */
   readonly bytes?: number;
 }
 
 export interface DownloadOptions extends Partial<AttemptOptions> {
   readonly signal?: AbortSignal;
-  /** What may still be kept; absent where the browser does not tell. */
+  /** Storage estimate; absent if the browser does not report it. */
   readonly room?: () => Promise<StorageRoom>;
-  /** What comes is of this version; told before its first byte is written. */
+  /** Called with the version of the content before its first byte is written. */
   readonly onVersion: (version: Version) => void | Promise<void>;
   readonly onBytes: (done: number, total: number | undefined) => void;
 }
 
 const defaults = { attempts: 5, retryDelayMs: 300, idleMs: 30_000 };
-/** Written without being forced to the disk. */
+/** Bytes written between two flushes. */
 const flushBytes = 64 << 20;
 
 /**
- * Brings a file into `handle`, from where an earlier attempt broke off if the server still has the same version.
- * @param begun the version that what lies there already is of
- * @returns false when the server has no such file
- * @throws ModelFileError `forbidden`, `unreadable`, `quota_exceeded`; what came is kept
+ * Downloads a file into `handle`. Resumes an earlier attempt if the server still has the same version.
+ * @param partial version of the bytes that `handle` already has
+ * @returns false if the server has no such file
+ * @throws ModelFileError `forbidden`, `unreadable`, `quota_exceeded`; received bytes are kept
  */
 export async function download(
   url: string,
@@ -51,7 +51,7 @@ export async function download(
       if (answer === 'missing') return false;
       if (answer === 'whole') return true;
       if (answer === 'other') {
-        // The server has another version, or gives no parts: what lies there is of no use.
+        // The server has another version or does not support ranges: start from zero.
         handle.truncate(0);
         version = undefined;
         continue;
@@ -67,7 +67,7 @@ export async function download(
       furthest = Math.max(furthest, handle.getSize());
       if (waitMs === undefined) throw brokenOff(url, handle.getSize(), version, error);
     } finally {
-      // Also drops what was not read.
+      // Also cancels an unread response body.
       limit.end();
     }
     await pause(waitMs, options.signal);
@@ -77,11 +77,11 @@ export async function download(
 interface Answer {
   readonly response: Response;
   readonly version: Version;
-  /** Where its first byte belongs. */
+  /** Position of its first byte in the file. */
   readonly at: number;
 }
 
-/** Asks for what is missing. */
+/** Requests the missing bytes. */
 async function ask(
   url: string,
   at: number,
@@ -92,7 +92,7 @@ async function ask(
   if (at > 0 && begun?.bytes === at) return 'whole';
   try {
     const response = await fetch(url, {
-      // Not `If-Range`: servers of other origins would have to allow it first.
+      // Not `If-Range`: a cross-origin server would have to allow this header.
       ...(at > 0 ? { headers: { range: `bytes=${at}-` } } : {}),
       cache: 'no-store',
       signal: signal ? AbortSignal.any([signal, limit.signal]) : limit.signal,
@@ -113,7 +113,7 @@ function judge(
   const { status } = response;
   if (status === 404 || status === 410) return 'missing';
   if (status === 401 || status === 403) {
-    const why = `the server refuses access (HTTP ${status}); check the address, and whether it needs a signature`;
+    const why = `the server refuses access (HTTP ${status}); check the address and whether it needs a signature`;
     throw new ModelFileError('forbidden', `${url}: ${why}`);
   }
   if (transientStatuses.has(status)) throw new Interruption(`HTTP ${status}`);
@@ -121,9 +121,12 @@ function judge(
   const version = versionOf(response, at);
   if (status === 200) return { version, at: 0 };
   if (status !== 206 || at === 0) {
-    throw new ModelFileError('unreadable', `${url}: the server answers HTTP ${status}; check the address`);
+    throw new ModelFileError(
+      'unreadable',
+      `${url}: the server answered with HTTP ${status}; check the address`,
+    );
   }
-  // Other origins may hide this header.
+  // This header may be hidden in cross-origin responses.
   const first = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
   const continues = first === undefined || Number(first) === at;
   return continues && begun && isSame(begun, version) ? { version, at } : 'other';
@@ -134,7 +137,7 @@ function versionOf({ headers, status }: Response, at: number): Version {
   const modified = headers.get('last-modified') ?? undefined;
   const length = Number(headers.get('content-length') ?? Number.NaN);
   const range = /\/(\d+)$/.exec(headers.get('content-range') ?? '')?.[1];
-  // The length of what is compressed tells nothing.
+  // The length of a compressed body is not the size of the file.
   const isCounted = Number.isFinite(length) && !headers.has('content-encoding');
   const counted = isCounted ? (status === 206 ? at : 0) + length : undefined;
   const bytes = status === 206 && range !== undefined ? Number(range) : counted;
@@ -145,7 +148,7 @@ function versionOf({ headers, status }: Response, at: number): Version {
   };
 }
 
-/** Only strong ETags say that bytes are the same; a weak one may change with nothing but how they are served. */
+/** Only strong ETags identify bytes. A weak one may change when only the delivery changes. */
 const isStrong = (etag: string | undefined): boolean => etag !== undefined && !etag.startsWith('W/');
 
 const isSame = (a: Version, b: Version): boolean =>
@@ -180,12 +183,12 @@ async function receive(
     if (isFull(error)) throw await refused(url, done, version.bytes, options.room);
     throw asInterruption(error);
   }
-  // The end of a part is where its file ends.
+  // A resumed download must reach the end of the file.
   if (at > 0 && version.bytes !== undefined && done < version.bytes)
-    throw new Interruption('the answer was cut short');
+    throw new Interruption('the response was cut short');
 }
 
-/** Refuses what the browser will not keep before the first byte of it is fetched. */
+/** Fails before the download if the file exceeds the storage quota. */
 async function requireRoom(
   url: string,
   done: number,
@@ -194,11 +197,14 @@ async function requireRoom(
 ): Promise<void> {
   const { quota, usage = 0 } = (await room?.()) ?? {};
   if (total === undefined || quota === undefined || quota - usage >= total - done) return;
-  const left = `${formatBytes(Math.max(0, quota - usage))} are left of the ${formatBytes(quota)} that the browser lets this site keep`;
-  throw noRoom(url, `${formatBytes(total - done)} of ${formatBytes(total)} are still to come, ${left}`);
+  const left = `${formatBytes(Math.max(0, quota - usage))} are left of this site's storage quota of ${formatBytes(quota)}`;
+  throw noRoom(
+    url,
+    `${formatBytes(total - done)} of ${formatBytes(total)} must still be downloaded, but ${left}`,
+  );
 }
 
-/** Refused in the middle: what browsers say of their room beforehand need not be so. */
+/** Error for a write that the browser refused. The storage estimate beforehand is not reliable. */
 async function refused(
   url: string,
   done: number,
@@ -208,23 +214,25 @@ async function refused(
   const { quota, usage = 0 } = (await room?.().catch(() => undefined)) ?? {};
   const of = total === undefined ? '' : ` of ${formatBytes(total)}`;
   const told =
-    quota === undefined ? '' : ` (it speaks of ${formatBytes(quota)}, ${formatBytes(usage)} of them taken)`;
-  return noRoom(url, `after ${formatBytes(done)}${of} the browser keeps no more${told}`);
+    quota === undefined
+      ? ''
+      : ` (it reports a quota of ${formatBytes(quota)}, ${formatBytes(usage)} of it used)`;
+  return noRoom(url, `the browser refused to store more than ${formatBytes(done)}${of}${told}`);
 }
 
 const noRoom = (url: string, what: string): ModelFileError =>
   new ModelFileError(
     'quota_exceeded',
-    `${url}: ${what}. Forget models that were kept earlier (forgetModel), free space on the disk, or load it without ` +
-      'keeping it (cache: false)',
+    `${url}: ${what}. Delete cached models (forgetModel), free disk space, or load the model without ` +
+      'caching it (cache: false)',
   );
 
 function brokenOff(url: string, done: number, version: Version | undefined, cause: Error): ModelFileError {
   const of = version?.bytes === undefined ? '' : ` of ${formatBytes(version.bytes)}`;
   const kept =
     done > 0
-      ? `broke off after ${formatBytes(done)}${of} (${cause.message}); what came is kept: load the model again to go on`
-      : `nothing came (${cause.message}); check the address and the network, and that the server lets pages of other ` +
-        'origins read the file (CORS: Access-Control-Allow-Origin)';
+      ? `the download was interrupted after ${formatBytes(done)}${of} (${cause.message}); load the model again to resume`
+      : `no response (${cause.message}); check the address and the network, and that the server allows pages of other ` +
+        'origins to read the file (CORS: Access-Control-Allow-Origin)';
   return new ModelFileError('unreadable', `${url}: ${kept}`);
 }

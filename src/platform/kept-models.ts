@@ -1,4 +1,4 @@
-/** Models that a page keeps in its private file system, brought there file by file. */
+/** Cache of models in the origin private file system, filled file by file. */
 import { type ByteSource, ModelFileError } from '../engine/index.ts';
 import type { AttemptOptions } from './attempts.ts';
 import { blobSource } from './browser-files.ts';
@@ -15,31 +15,34 @@ import {
 } from './kept-records.ts';
 
 export interface KeepOptions extends Pick<DownloadOptions, 'signal' | 'room' | keyof AttemptOptions> {
-  /** Where models are kept. */
+  /** Folder of the cache. */
   readonly models: StorageFolder;
   readonly locks: Locks;
   readonly onBytes: (file: string, done: number, total: number | undefined) => void;
-  /** The file is here already. */
+  /** Called for a file that is already cached. */
   readonly onKept?: (file: string, bytes: number) => void;
-  /** Another page is bringing the same model; we wait for it. */
+  /** Called when another page is downloading the same model and this one waits. */
   readonly onWait?: () => void;
 }
 
 export interface Keeper {
-  /** A file of the model, brought here first unless it is here already. Undefined where there is none. */
+  /** Opens a file of the model, after downloading it if it is not cached. Undefined if there is no such file. */
   readonly open: (url: string) => Promise<ByteSource | undefined>;
-  /** The model was loaded: nothing that it needs is missing. */
+  /** Call after the model was loaded: marks the cache entry as complete. */
   readonly finish: () => Promise<void>;
-  /** What came is no model, as a page of a network that wants a login: the next load asks the server again. */
+  /**
+   * Call if the content is not a model (a login page, for example): deletes the entry, so that the next load downloads
+   * again.
+   */
   readonly drop: () => Promise<void>;
 }
 
-/** Keeps the files of the model that a page calls `url`. One page at a time writes them. */
+/** Opens the cache entry of the model at `url`. One page at a time writes it. */
 export async function keeper(url: string, options: KeepOptions): Promise<Keeper> {
   const key = keyOf(url);
-  // Anew each time: another page may forget the model between two of its files.
+  // Opened for each file: another page may delete the entry meanwhile.
   const folderOf = () => options.models.getDirectoryHandle(key, { create: true });
-  /** Files that the model has. */
+  /** Files that were opened. */
   const found = new Set<string>();
   const alone = <T>(work: () => Promise<T>) => holding(lockOf(key), options, work);
 
@@ -64,7 +67,7 @@ export async function keeper(url: string, options: KeepOptions): Promise<Keeper>
       await alone(async () => {
         const folder = await folderOf();
         const record = await readRecord(folder, url);
-        // Where some of them were forgotten meanwhile, what is left is not the model.
+        // If another page deleted some of the files meanwhile, the entry is not complete.
         const isWhole = [...found].every((file) => record.files[file]?.whole);
         if (isWhole && !record.complete && found.size > 0)
           await writeRecord(folder, { ...record, complete: true });
@@ -78,7 +81,7 @@ async function holding<T>(
   { locks, signal, onWait }: KeepOptions,
   work: () => Promise<T>,
 ): Promise<T> {
-  // Undefined: somebody else holds it.
+  // Undefined: another page holds the lock.
   const at = await locks.request(name, { ifAvailable: true }, async (lock) =>
     lock === null ? undefined : { value: await work() },
   );
@@ -87,7 +90,7 @@ async function holding<T>(
   return await locks.request(name, signal ? { signal } : {}, work);
 }
 
-/** A file that is whole; undefined where it is not, or the browser has thrown it away. */
+/** Opens a completely cached file. Undefined if it is incomplete or the browser evicted it. */
 async function opened(
   folder: StorageFolder,
   url: string,
@@ -98,7 +101,7 @@ async function opened(
   try {
     const blob = await (await folder.getFileHandle(kept.as)).getFile();
     return kept.version.bytes === undefined || blob.size === kept.version.bytes
-      ? blobSource(blob, url, 'another page forgot it, or the browser needed the room: load the model again')
+      ? blobSource(blob, url, 'another page deleted it or the browser evicted it: load the model again')
       : undefined;
   } catch (error) {
     if (isMissing(error)) return undefined;
@@ -118,7 +121,7 @@ async function bring(
 ): Promise<ByteSource | undefined> {
   const read = () => readRecord(folder, url);
   const before = await read();
-  // Who held the lock before may have brought it.
+  // The previous holder of the lock may have downloaded it.
   const there = await opened(folder, file, before);
   if (there) return there;
   const begun = before.files[file];
@@ -149,5 +152,8 @@ async function bring(
   await note({ version: { ...version, bytes }, whole: true });
   const source = await opened(folder, file, await read());
   if (source) return source;
-  throw new ModelFileError('unreadable', `${url}: the browser threw away what it was to keep; load it again`);
+  throw new ModelFileError(
+    'unreadable',
+    `${url}: the browser evicted the file right after storing it; load it again`,
+  );
 }

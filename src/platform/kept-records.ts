@@ -1,4 +1,4 @@
-/** The records of models that a page keeps: a folder for each address in its private file system. */
+/** Records of the model cache: one folder per URL in the origin private file system. */
 import { isMissing, readText, type StorageFolder, writeText } from './browser-storage.ts';
 import type { Version } from './kept-download.ts';
 import { sha256 } from './sha256.ts';
@@ -6,22 +6,22 @@ import { sha256 } from './sha256.ts';
 const recordName = 'record.json';
 
 export interface KeptFile {
-  /** Its name in the folder. */
+  /** File name in the folder. */
   readonly as: string;
   readonly version: Version;
   readonly whole: boolean;
 }
 
 export interface KeptRecord {
-  /** What the page named. */
+  /** URL of the model. */
   readonly url: string;
-  /** By their addresses. */
+  /** Files by URL. */
   readonly files: Readonly<Record<string, KeptFile>>;
-  /** The model was loaded once: what is not here is not there either. */
+  /** The model was loaded once, so files that are not listed do not exist on the server. */
   readonly complete: boolean;
 }
 
-/** The part of `navigator.locks` that is used here. */
+/** The used part of `navigator.locks`. */
 export interface Locks {
   request<T>(
     name: string,
@@ -30,19 +30,19 @@ export interface Locks {
   ): Promise<T>;
 }
 
-/** The folder of an address. */
+/** Folder name of a URL. */
 export const keyOf = (url: string): string => {
   const hash = sha256();
   hash.update(new TextEncoder().encode(url));
   return hash.digest().slice(0, 32);
 };
 
-/** Who holds it writes the folder. */
+/** Name of the lock for writing a folder. */
 export const lockOf = (key: string): string => `lathe model ${key}`;
 
 const empty = (url: string): KeptRecord => ({ url, files: {}, complete: false });
 
-/** A record that was cut off while it was written is none: the files are brought again. */
+/** Reads a record. A truncated record counts as absent, and the files are downloaded again. */
 export async function readRecord(folder: StorageFolder, url: string): Promise<KeptRecord> {
   const text = await readText(folder, recordName);
   return parsed(text) ?? empty(url);
@@ -63,7 +63,7 @@ function parsed(text: string | undefined): KeptRecord | undefined {
 export const writeRecord = (folder: StorageFolder, record: KeptRecord): Promise<void> =>
   writeText(folder, recordName, `${JSON.stringify(record)}\n`);
 
-/** What of a model is kept. */
+/** Cached state of a model. */
 export interface KeptModelFacts {
   readonly url: string;
   readonly bytes: number;
@@ -77,10 +77,10 @@ export async function listKept(models: StorageFolder): Promise<KeptModelFacts[]>
     try {
       const folder = await models.getDirectoryHandle(name);
       const record = parsed(await readText(folder, recordName));
-      // Not begun, or damaged: nobody can name it.
+      // Skip entries without a readable record.
       if (record) found.push(await factsOf(folder, record));
     } catch (error) {
-      // Another page forgot it while we looked.
+      // Another page deleted it meanwhile.
       if (!isMissing(error)) throw error;
     }
   }

@@ -2,26 +2,26 @@ import { EngineError } from '../engine/index.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { restBetweenLooks } from './node-polling.ts';
 
-/** Dawn rounds timestamps to 100 us unless told otherwise; the tracer needs them as they are. */
+/** By default Dawn rounds timestamps to 100 us; the tracer needs exact ones. */
 export const dawnOptions = [
   'disable-dawn-features=timestamp_quantization',
   'enable-dawn-features=allow_unsafe_apis',
 ];
 
 /**
- * One Dawn instance for each adapter name asked for, kept to the end of the process: Dawn crashes when an
- * instance is collected while a device of it lives, and nothing tells us when the last one is gone.
+ * One Dawn instance per requested adapter name, kept until the process ends. Dawn crashes if an instance is garbage
+ * collected while one of its devices lives, and it does not report when the last device is gone.
  */
 const instances = new Map<string, Promise<GPU>>();
-/** Those of devices that hang; they are kept for the same reason. */
+/** Instances with a hanging device, kept for the same reason. */
 const abandoned: Promise<GPU>[] = [];
 
 /**
- * Opens an adapter through Dawn's Node binding; the binding is loaded only here, because a host without a
- * model needs none of it.
- * @param adapter a part of the adapter's name, in any letter case
- * @param fresh share nothing with devices opened before, because one of them hangs
- * @throws EngineError `no_adapter`, naming what there is and what to install
+ * Opens an adapter through Dawn's Node binding. The binding is loaded on demand, because a host without a model does
+ * not need it.
+ * @param options `adapter`: part of the adapter's name, case-insensitive; `fresh`: use a new instance, because a device
+ * of an earlier one hangs
+ * @throws EngineError `no_adapter`, with the available adapters and what to install
  */
 export const requestAdapter = async (options: { adapter?: string; fresh?: boolean }): Promise<GPUAdapter> => {
   if (options.fresh) {
@@ -43,15 +43,14 @@ const findAdapter = async ({ adapter }: { adapter?: string }): Promise<GPUAdapte
   const name = names.find((candidate) => candidate.toLowerCase().includes(adapter.toLowerCase()));
   if (name === undefined) {
     const choice =
-      names.length > 0 ? `there are: ${names.join('; ')}` : `there is none. ${await howToInstall()}`;
-    throw new EngineError('no_adapter', `no adapter's name contains '${adapter}'; ${choice}`);
+      names.length > 0
+        ? `the adapters are: ${names.join('; ')}`
+        : `there are no adapters. ${await howToInstall()}`;
+    throw new EngineError('no_adapter', `no adapter has '${adapter}' in its name; ${choice}`);
   }
   const found = await (await instance(name)).requestAdapter();
   if (found) return found;
-  throw new EngineError(
-    'no_adapter',
-    `adapter '${name}' is there, but Dawn cannot use it. ${await howToInstall()}`,
-  );
+  throw new EngineError('no_adapter', `Dawn cannot use the adapter '${name}'. ${await howToInstall()}`);
 };
 
 const instance = (adapter: string): Promise<GPU> => {
@@ -66,7 +65,7 @@ const createInstance = async (adapter: string): Promise<GPU> => {
   return create(adapter === '' ? dawnOptions : [...dawnOptions, `adapter=${adapter}`]);
 };
 
-/** The binding lists adapters in one place only: its error for a name that none has. */
+/** Lists adapter names. The binding lists them only in its error for an unknown name. */
 const adapterNames = async (): Promise<string[]> => {
   const { create } = await import('webgpu');
   try {

@@ -2,10 +2,10 @@ import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { type ByteSource, checkRange, ModelFileError } from '../engine/index.ts';
 
-/** One read of the operating system takes less than 2^31 bytes. */
+/** One read call must be smaller than 2^31 bytes. */
 const mostBytesPerRead = 1 << 30;
 
-/** A pipe would otherwise wait for somebody who writes to it. Windows has no such flag, and no such pipes. */
+/** Non-blocking, because opening a pipe waits for a writer. Windows has neither the flag nor such pipes. */
 const withoutWaiting = constants.O_RDONLY | constants.O_NONBLOCK;
 
 /** @throws ModelFileError `not_found` or `unreadable` */
@@ -26,7 +26,7 @@ export const openFile = async (path: string): Promise<ByteSource> => {
   };
 };
 
-/** Closes what is no file, or does not tell. */
+/** Size of a file. Closes the handle on errors and if it is not a regular file. */
 const sizeOf = async (handle: FileHandle, path: string): Promise<number> => {
   try {
     const stat = await handle.stat().catch((error: NodeJS.ErrnoException) => {
@@ -66,7 +66,7 @@ const explain = (path: string, error: NodeJS.ErrnoException): Error => {
   if (error.code === 'ENOENT' || error.code === 'ENOTDIR') {
     return new ModelFileError(
       'not_found',
-      `${path}: no such file; name a GGUF file or the folder of a model, or fetch one with the pull command`,
+      `${path}: no such file; name a GGUF file or a model folder, or download a model with the pull command`,
     );
   }
   if (error.code === 'EACCES' || error.code === 'EPERM') {
@@ -75,5 +75,5 @@ const explain = (path: string, error: NodeJS.ErrnoException): Error => {
       `${path}: not allowed to read it; check the file's owner and mode`,
     );
   }
-  return new ModelFileError('unreadable', `${path}: cannot be read (${error.message})`);
+  return new ModelFileError('unreadable', `${path}: cannot read the file (${error.message})`);
 };

@@ -3,17 +3,17 @@ import { basename, dirname, join } from 'node:path';
 import { type ByteSource, checkFileName, ModelFileError, type ModelFiles } from '../engine/index.ts';
 import { openFile } from './node-file.ts';
 
-/** Models keep their files at the top, or one folder per quantisation below. */
+/** Models have their files at the top level or in one folder per quantization. */
 const deepestFolder = 2;
 
 /**
- * A file with what lies beside it, or a folder.
+ * Opens a model file with the files next to it, or a model folder.
  * @throws ModelFileError `not_found` or `unreadable`
  */
 export const localFiles = async (path: string): Promise<ModelFiles> => {
   const found = await stat(path).catch(() => undefined);
   if (found?.isDirectory()) return folderFiles(path, undefined);
-  // Says what is wrong with the path, where something is.
+  // Throws if the path is not a readable file.
   await (await openFile(path)).close();
   return folderFiles(dirname(path), basename(path));
 };
@@ -33,14 +33,14 @@ const folderFiles = (folder: string, entry: string | undefined): ModelFiles => (
   },
 });
 
-/** Files below the folder, sorted; hidden ones and what Git and caches keep are left out. */
+/** Lists the files of a folder, sorted, without hidden files and folders. */
 const listBelow = async (folder: string, prefix: string, depth: number): Promise<string[]> => {
   const entries = await readdir(join(folder, prefix), { withFileTypes: true });
   const names: string[] = [];
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const name = `${prefix}${entry.name}`;
     if (entry.name.startsWith('.')) continue;
-    // Files may be links: a cache of the hub is made of them.
+    // Follow links to files: the Hugging Face cache consists of them.
     const found = entry.isSymbolicLink() ? await stat(join(folder, name)).catch(() => undefined) : entry;
     if (found?.isFile()) names.push(name);
     else if (entry.isDirectory() && depth < deepestFolder)

@@ -5,12 +5,12 @@ import { compileFunction, constants } from 'node:vm';
 import type { Library } from '../grammar/index.ts';
 import { packageRoot } from './node-package.ts';
 
-/** WebAssembly memory that grammars may take: a few times what a vocabulary of 256,000 tokens needs. */
+/** Limit of WebAssembly memory for grammars: several times the need of a vocabulary of 256,000 tokens. */
 const mostMemory = 768 * 2 ** 20;
 
 /**
- * `@mlc-ai/web-xgrammar` is a script in the old form within a package that says it has modules, so Node's `import`
- * cannot read it; here it is read as the script it is. Its WebAssembly is in the same file.
+ * Loads `@mlc-ai/web-xgrammar`. The file is a CommonJS script in a package that declares ES modules, so Node's `import`
+ * fails; it is evaluated as a script here. Its WebAssembly is embedded in the file.
  */
 export async function loadGrammarLibrary(): Promise<Library> {
   const file = join(packageRoot(), 'node_modules/@mlc-ai/web-xgrammar/lib/index.js');
@@ -18,7 +18,7 @@ export async function loadGrammarLibrary(): Promise<Library> {
   const module = { exports: {} };
   const run = compileFunction(source, ['module', 'exports', 'require', '__filename', '__dirname'], {
     filename: file,
-    // It imports `node:module` by itself.
+    // The script imports `node:module`.
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   }) as (...scope: unknown[]) => void;
   run(module, module.exports, createRequire(file), file, dirname(file));
@@ -26,8 +26,8 @@ export async function loadGrammarLibrary(): Promise<Library> {
 }
 
 /**
- * Bounds the WebAssembly memory of this thread: growth beyond it fails, as if the machine had no more.
- * @returns how many bytes the largest memory has
+ * Limits the WebAssembly memory of this thread. Growth beyond the limit fails as if memory were exhausted.
+ * @returns a function for the size of the largest memory in bytes
  */
 export function limitMemory(most = mostMemory): () => number {
   let bytes = 0;
@@ -35,7 +35,7 @@ export function limitMemory(most = mostMemory): () => number {
   const { grow } = prototype as { grow: (this: WebAssembly.Memory, pages: number) => number };
   prototype.grow = function limited(this: WebAssembly.Memory, pages: number): number {
     const wanted = this.buffer.byteLength + pages * 65_536;
-    if (wanted > most) throw new RangeError(`grammars may not take more than ${most} bytes`);
+    if (wanted > most) throw new RangeError(`grammars must not use more than ${most} bytes`);
     bytes = Math.max(bytes, wanted);
     return grow.call(this, pages);
   };

@@ -1,9 +1,9 @@
 import { Worker } from 'node:worker_threads';
 import type { GrammarWorker, Reply } from '../grammar/index.ts';
 
-/** A grammar worker as a thread. @param path of its entry */
+/** Starts a grammar worker as a thread. @param path its entry file */
 export function grammarThread(path: string): GrammarWorker {
-  // Its outputs are kept here: the library writes notes to them that are of no use to anybody.
+  // Discard its output: the library prints useless notes.
   const worker = new Worker(path, {
     stdout: true,
     stderr: true,
@@ -12,7 +12,7 @@ export function grammarThread(path: string): GrammarWorker {
   });
   worker.stdout.resume();
   worker.stderr.resume();
-  // A thread that waits must not keep the process.
+  // An idle thread must not keep the process alive.
   worker.unref();
   return {
     post: (message, transfer) => worker.postMessage(message, [...transfer]),

@@ -13,16 +13,16 @@ import type { HttpOptions } from './http-file.ts';
 import { openIfThere } from './web-folder.ts';
 
 interface HubOptions extends HttpOptions {
-  /** Up to this size all weights together, and each file beside them, are read at once, checked and held in memory. */
+  /** Weights up to this total size, and other files up to this size, are read at once, verified and held in memory. */
   readonly wholeBytes?: number;
 }
 
 const usualWholeBytes = 64 << 20;
 
 /**
- * A repository on a hub, `hf:OWNER/NAME[:FILE][@REVISION]`, read without keeping it. Which GGUF file of several is meant
- * follows the rules of the pull command. Files that are read whole are checked against the checksums of the hub's list;
- * large weights are read by ranges, which a checksum of the whole says nothing of, and `notes` says so.
+ * Opens a hub repository, `hf:OWNER/NAME[:FILE][@REVISION]`, without storing it. A GGUF file is chosen as by the pull
+ * command. Files that are read completely are verified against the hub's checksums. Large weights are read by ranges,
+ * which cannot be verified; `notes` says so.
  * @throws ModelFileError `invalid_reference`; from reads `checksum`; PullError from the hub
  */
 export const hubFiles = async (
@@ -34,7 +34,7 @@ export const hubFiles = async (
   if (!reference) {
     throw new ModelFileError(
       'invalid_reference',
-      `'${location}' is no model of a hub; write hf:OWNER/NAME, hf:OWNER/NAME:FILE or hf:OWNER/NAME:Q8_0, and @REVISION behind`,
+      `'${location}' is not a hub model: expected hf:OWNER/NAME, hf:OWNER/NAME:FILE or hf:OWNER/NAME:Q8_0, optionally followed by @REVISION`,
     );
   }
   const hub = await pinned(hubAt(access, reference, options));
@@ -71,9 +71,9 @@ export const hubFiles = async (
 const weightFile = /\.(gguf|safetensors|bin)$/i;
 
 const unchecked = (location: string): string =>
-  `${location}: the weights are read by ranges and not checked against the hub's checksums; 'pull' downloads and checks them`;
+  `${location}: the weights are read by ranges and not verified against the hub's checksums; 'pull' downloads and verifies them`;
 
-/** The file in memory. @throws ModelFileError `checksum` where it is not what the hub lists */
+/** Reads a file into memory and verifies it. @throws ModelFileError `checksum` */
 async function checked(source: ByteSource, { path, sizeBytes, checksum }: RemoteFile): Promise<ByteSource> {
   const { name } = source;
   const { kind, hex } = checksum;
@@ -87,7 +87,7 @@ async function checked(source: ByteSource, { path, sizeBytes, checksum }: Remote
   if (found !== hex) {
     throw new ModelFileError(
       'checksum',
-      `${name}: the content of ${path} does not match the ${kind} that the hub lists (expected ${hex}, got ${found}); load it again, or ask who runs the hub`,
+      `${name}: the content of ${path} does not match the ${kind} that the hub lists (expected ${hex}, got ${found}); load it again, or contact the operator of the hub`,
     );
   }
   const memory: ByteSource = {

@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 let found: string | undefined;
 
 /**
- * The folder that holds `wgsl/`, `models/` and `node_modules/`: the nearest one above this file whose
- * package.json is lathe's. The same answer from `src/platform/` and from the bundle in `dist/`.
+ * The folder of `wgsl/`, `models/` and `node_modules/`: the nearest parent folder with lathe's package.json. The result
+ * is the same for `src/platform/` and for the bundle in `dist/`.
  */
 export const packageRoot = (): string => {
   found ??= search(dirname(fileURLToPath(import.meta.url)));

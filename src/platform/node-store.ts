@@ -4,14 +4,14 @@ import { isAbsolute, join } from 'node:path';
 import process from 'node:process';
 import type { Store } from '../engine/index.ts';
 
-/** `lathe` below the XDG cache directory: what may be deleted and is then made again. */
+/** `lathe` in the XDG cache directory, for data that can be deleted and is then recreated. */
 export function cacheDir(env: Readonly<Record<string, string | undefined>>, home = homedir()): string {
   const xdg = env['XDG_CACHE_HOME'];
-  // The XDG rules: a relative value is not used.
+  // The XDG specification ignores relative values.
   return join(xdg && isAbsolute(xdg) ? xdg : join(home, '.cache'), 'lathe');
 }
 
-/** Files of a folder, which is made at the first write. A write that is cut off leaves the old text. */
+/** Stores texts as files in a folder, which is created at the first write. An interrupted write leaves the old text. */
 export const fileStore = (folder: string): Store => ({
   async read(name) {
     try {

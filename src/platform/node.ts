@@ -13,14 +13,14 @@ import { hubFiles } from './node-hub.ts';
 import { webFiles } from './web-folder.ts';
 import { packageRoot } from './node-package.ts';
 
-/** What Dawn's binding takes by default. */
+/** Default backends of Dawn's binding. */
 const backends: Readonly<Record<string, string>> = { linux: 'vulkan', darwin: 'metal', win32: 'd3d12' };
 
 /**
- * The machine as Node sees it: Dawn's binding, files, HTTP.
- * @param store where measurements of this machine are kept; without it nothing is measured
- * @param hub where `hf:` locations are read from
- * @param http how servers are waited for, and who is told of it
+ * Platform for Node: Dawn's binding, files, HTTP.
+ * @param store store for measurements of this machine; without it nothing is measured
+ * @param hub hub for `hf:` locations
+ * @param http options of HTTP requests
  */
 export const nodePlatform = (
   store?: Store,
@@ -47,7 +47,7 @@ export const nodePlatform = (
     };
   },
   memoryBytes() {
-    // A container's limit, where there is one; the rest of the machine wants some too.
+    // Uses the container's limit if there is one, and leaves some memory for other processes.
     const limit = process.constrainedMemory();
     return 0.8 * (limit > 0 ? Math.min(limit, totalmem()) : totalmem());
   },

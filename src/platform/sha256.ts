@@ -2,7 +2,7 @@ import { sha256 as hash } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import type { Hasher } from '../engine/index.ts';
 
-/** SHA-256 in parts: browsers themselves only hash what lies in memory as a whole. */
+/** Incremental SHA-256. The Web Crypto API hashes only data that is completely in memory. */
 export const sha256 = (): Hasher => {
   const state = hash.create();
   return {

@@ -1,18 +1,18 @@
 import { type ByteSource, checkFileName, ModelFileError, type ModelFiles } from '../engine/index.ts';
 import { type HttpOptions, openUrl } from './http-file.ts';
 
-/** Endings of addresses that are a file without asking. */
+/** URLs with these extensions are files; no request is needed to find out. */
 const fileEnding = /\.(gguf|safetensors|json|bin|pt|pth|onnx|ggml|zip|gz|zst|xz)$/i;
-/** What tells that an address without such an ending is a folder. */
+/** A URL without such an extension is a folder if one of these files exists in it. */
 const folderMarks = ['config.json', 'mlc-chat-config.json'];
 
-/** Undefined where the server says that there is no such file. */
+/** Opens a URL. Undefined if the server has no such file. */
 export type OpenUrl = (url: string) => Promise<ByteSource | undefined>;
 
 /**
- * A file on a web server with what lies beside it, or a folder: an address that ends in a slash or below which
- * `config.json` or `mlc-chat-config.json` is found. A web server does not list its folders.
- * @param open how an address is read; by itself, by ranges as they are needed
+ * Opens a file on a web server with the files next to it, or a folder: a URL that ends in a slash, or under which
+ * `config.json` or `mlc-chat-config.json` exists. Web servers do not list folders.
+ * @param open opens a URL; default: by range requests
  */
 export const webFiles = async (
   url: string,
@@ -26,7 +26,7 @@ export const webFiles = async (
   const asFolder = below(withPath(url, `${pathname}/`), { entry: undefined, open });
   for (const mark of folderMarks) {
     const source = await asFolder.open(mark).catch((error: unknown) => {
-      // A server that cannot give this one may still give the file that was named.
+      // If the marker cannot be read, the URL may still be a file.
       if (error instanceof ModelFileError) return undefined;
       throw error;
     });
@@ -48,7 +48,7 @@ const below = (url: string, { entry, open }: { entry: string | undefined; open: 
     list: async () => undefined,
     async open(name) {
       if (name !== entry) checkFileName(url, name);
-      // What follows the path (a signature, a version) goes with every file.
+      // Keep the query of the URL (a signature, a version) for every file.
       const path = `${folder}${name.split('/').map(encodeURIComponent).join('/')}`;
       try {
         const source = await open(name === entry ? url : withPath(url, path));
@@ -56,7 +56,8 @@ const below = (url: string, { entry, open }: { entry: string | undefined; open: 
         return source;
       } catch (error) {
         if (name === entry || !isForbidden(error)) throw error;
-        // Buckets that nobody may list refuse what is not there. Where nothing is given at all, it is access that lacks.
+        // Buckets without list permission answer 403 for absent files. If no file can be read at all, access is
+        // missing.
         refusals += 1;
         if (!given && refusals >= folderMarks.length) throw error;
         return undefined;
@@ -87,7 +88,7 @@ const decode = (text: string): string => {
   try {
     return decodeURIComponent(text);
   } catch {
-    // A lone % is itself.
+    // Not percent-encoded.
     return text;
   }
 };

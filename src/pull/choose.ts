@@ -4,29 +4,30 @@ import { folderModel } from './folder-model.ts';
 import { type GgufModel, ggufModels } from './gguf-models.ts';
 
 export interface RemoteFile {
-  /** Below the repository's root, with slashes. */
+  /** Path relative to the repository's root, with slashes. */
   readonly path: string;
   readonly sizeBytes: number;
   readonly checksum: Checksum;
 }
 
-/** `sha256` of the content, or git's own SHA-1 of a blob for files that are not in large-file storage. */
+/** `sha256`: of the content. `git-sha1`: SHA-1 of the Git blob, for files that are not in large-file storage. */
 export interface Checksum {
   readonly kind: 'sha256' | 'git-sha1';
   /** Lower-case hex. */
   readonly hex: string;
 }
 
-/** A model of a repository: all files that it takes. */
+/** A model in a repository with all its files. */
 export interface ChosenModel {
-  /** The file that stands for it, a GGUF; undefined when the folder does. */
+  /** The GGUF file to load. Undefined: the whole folder is the model. */
   readonly entry: string | undefined;
   readonly files: readonly RemoteFile[];
 }
 
 /**
- * What the engine reads, best first: the smallest loss at the smallest size, so 4 bits of well-rounded weights before
- * all bits at four times the size, and those before 3 bits, which answers show.
+ * Quantizations that the engine reads, in order of preference: small loss at small size. Types of 4 bits precede 16-
+ * and 32-bit weights, which are four times as large; those precede types of 3 bits and less, whose loss is visible in
+ * answers.
  */
 const preferred = (
   'Q8_0 Q6_K Q6_K_L Q5_K_M Q5_K_L Q5_K_S Q5_K Q5_1 Q5_0 Q4_K_M Q4_K_L Q4_K_S Q4_K IQ4_NL IQ4_XS Q4_1 Q4_0 ' +
@@ -34,10 +35,10 @@ const preferred = (
 ).split(' ');
 
 /**
- * The model to download or to read: of GGUF files the one that is wanted or the best, with all parts when it is split;
- * in a repository without them what makes up the folder.
- * @param wanted a path, a file name or a quantisation
- * @throws PullError `not_found` or `no_choice`, listing what there is
+ * Chooses the model to download or to read. In a repository with GGUF files: the requested one or the most preferred
+ * one, with all parts if it is split. In other repositories: the files of the model folder.
+ * @param wanted path, file name or quantization
+ * @throws PullError `not_found` or `no_choice`, which lists the available files
  */
 export const chooseModel = (files: readonly RemoteFile[], wanted: string | undefined): ChosenModel => {
   const models = ggufModels(files);
@@ -47,7 +48,7 @@ export const chooseModel = (files: readonly RemoteFile[], wanted: string | undef
   if (missing.length > 0) {
     throw new PullError(
       'not_found',
-      `the repository holds ${chosen.files.length} parts of ${chosen.path} only; missing: ${few(missing)}`,
+      `the repository has only ${chosen.files.length} parts of ${chosen.path}; missing: ${few(missing)}`,
     );
   }
   return { entry: chosen.path, files: chosen.files };
@@ -60,15 +61,15 @@ const chooseFolder = (files: readonly RemoteFile[], wanted: string | undefined):
   if (folder) {
     throw new PullError(
       'not_found',
-      `the repository holds no GGUF file '${wanted}', but a folder of safetensors or MLC shards: name it without a file ` +
-        `(--quantize makes it smaller when it is loaded)`,
+      `the repository has no GGUF file '${wanted}', only a folder of safetensors files or MLC shards: name the repository without a file ` +
+        `(--quantize makes the model smaller when it is loaded)`,
     );
   }
   const torch = files.some(({ path }) => /\.(bin|pt|pth|ckpt)$/i.test(path));
   throw new PullError(
     'no_choice',
-    `the repository holds no GGUF file, no config.json with .safetensors files and no MLC shards${torch ? ', only PyTorch checkpoints' : ''}; ` +
-      'look for one whose name ends in -GGUF',
+    `the repository has no GGUF file, no config.json with .safetensors files and no MLC shards${torch ? ', only PyTorch checkpoints' : ''}; ` +
+      'look for a repository whose name ends in -GGUF',
   );
 };
 
@@ -84,10 +85,10 @@ const chooseWanted = (models: readonly GgufModel[], wanted: string): GgufModel =
     if (first)
       throw new PullError(
         'no_choice',
-        `several files fit '${wanted}', name one: ${list([first, ...others])}`,
+        `several files match '${wanted}'; name one: ${list([first, ...others])}`,
       );
   }
-  throw new PullError('not_found', `no GGUF file '${wanted}' in the repository; there are: ${list(models)}`);
+  throw new PullError('not_found', `the repository has no GGUF file '${wanted}'; it has: ${list(models)}`);
 };
 
 const chooseBest = (models: readonly GgufModel[]): GgufModel => {
@@ -97,14 +98,14 @@ const chooseBest = (models: readonly GgufModel[]): GgufModel => {
     if (first)
       throw new PullError(
         'no_choice',
-        `several files are ${wanted}, name one as REPO:FILE: ${list([first, ...others])}`,
+        `several files have the type ${wanted}; name one as REPO:FILE: ${list([first, ...others])}`,
       );
   }
   const [only, ...others] = models;
   if (only && others.length === 0 && only.quantization === undefined) return only;
   throw new PullError(
     'no_choice',
-    `no file of a type that can be read (${preferred.join(', ')}); there are: ${list(models)}`,
+    `the repository has no file of a supported type (${preferred.join(', ')}); it has: ${list(models)}`,
   );
 };
 

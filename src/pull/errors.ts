@@ -9,7 +9,7 @@ export type PullErrorCode =
   | 'disk_full'
   | 'not_writable';
 
-/** A download that did not happen or did not finish, with what to do about it. */
+/** A download failed. The message says why and what to do. */
 export class PullError extends Error {
   readonly code: PullErrorCode;
   constructor(code: PullErrorCode, message: string) {
@@ -19,17 +19,17 @@ export class PullError extends Error {
   }
 }
 
-/** Failures of writing, in our words; anything else stays what it is. */
+/** Converts a failed write to a `PullError`. Other errors are returned unchanged. */
 export const explainWriteFailure = (path: string, error: unknown): unknown => {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     return new PullError(
       'disk_full',
-      `${path}: the disk is full; free some space and run the command again, it goes on where it stopped`,
+      `${path}: the disk is full; free some space and run the command again, it resumes where it stopped`,
     );
   }
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
-    return new PullError('not_writable', `${path}: not allowed to write there; name another --data-dir`);
+    return new PullError('not_writable', `${path}: not allowed to write there; choose another --data-dir`);
   }
   return error;
 };

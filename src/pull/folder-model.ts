@@ -1,12 +1,12 @@
 import type { RemoteFile } from './choose.ts';
 
-/** Vocabulary, settings and templates, at the top of the folder. */
+/** Vocabulary, settings and templates at the top level of the folder. */
 const settings =
   /^(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|modules|config_sentence_transformers|sentence_bert_config|chat_template|mlc-chat-config|tensor-cache|ndarray-cache|model\.safetensors\.index)\.json$|^(merges|vocab)\.txt$|^(tokenizer|sentencepiece\.bpe|spiece)\.model$|^[\w.-]+\.jinja$/;
-/** Modules behind an embedding model: `1_Pooling/config.json`, `2_Dense/model.safetensors`. */
+/** Modules of an embedding model: `1_Pooling/config.json`, `2_Dense/model.safetensors`. */
 const moduleFile = /^\d+_\w+\/(config\.json|model\.safetensors)$/;
 const mlcShard = /^params_shard_\d+\.bin$/;
-/** Under this name, rather than as `consolidated` or in another precision, the weights are what config.json says. */
+/** Weights that config.json describes. Files named otherwise may be `consolidated` or have another precision. */
 const usualWeights = /^model(-\d{5}-of-\d{5})?\.safetensors$/;
 const otherWeights = /^(?!consolidated|adapter_model)[^/]+\.safetensors$/;
 

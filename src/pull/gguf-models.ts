@@ -3,12 +3,12 @@ import type { RemoteFile } from './choose.ts';
 
 /** A GGUF file, or all parts of a split one. */
 export interface GgufModel {
-  /** Of the file, or of the first part. */
+  /** Path of the file, or of the first part. */
   readonly path: string;
   readonly files: readonly RemoteFile[];
-  /** Parts that the repository does not hold. */
+  /** Parts that are missing in the repository. */
   readonly missing: readonly string[];
-  /** As the name tells it: `Q8_0`, `Q4_K_M`. */
+  /** Quantization in the file name, such as `Q8_0` or `Q4_K_M`. */
   readonly quantization: string | undefined;
 }
 
@@ -27,7 +27,7 @@ export const ggufModels = (files: readonly RemoteFile[]): GgufModel[] => {
     return {
       path,
       files: [path, ...others].flatMap((one) => model.files.get(one) ?? []),
-      // Asked for only where it matters: a name may claim 99999 parts.
+      // Computed on demand: a name may claim 99999 parts.
       get missing() {
         const { name } = model;
         return name ? partNames(name).filter((one) => !model.files.has(one)) : [];
@@ -37,7 +37,7 @@ export const ggufModels = (files: readonly RemoteFile[]): GgufModel[] => {
   });
 };
 
-/** The quantisation that a file's name tells; undefined when it tells none. */
+/** The quantization in a file name; undefined if there is none. */
 const quantizationOf = (path: string): string | undefined => {
   const name = path.slice(path.lastIndexOf('/') + 1).toUpperCase();
   const found = /(?:^|[-._])(BF16|F16|FP16|F32|FP32|I?Q\d(?:_\w+?)?|TQ\d_\d|MXFP4\w*?)(?=[-.]|$)/.exec(

@@ -7,7 +7,7 @@ import type { RemoteFile } from './choose.ts';
 import { PullError } from './errors.ts';
 import type { Reference } from './reference.ts';
 
-/** A repository on a Hugging Face Hub or on a server that speaks its endpoints. */
+/** A repository on the Hugging Face Hub or on a server with the same API. */
 export interface Hub {
   readonly endpoint: string;
   readonly repo: string;
@@ -17,7 +17,7 @@ export interface Hub {
   readonly ask: Pick<AttemptOptions, 'idleMs' | 'noticeMs' | 'onNotice'>;
 }
 
-/** Which hub, and what to show it. */
+/** URL and token of a hub. */
 export interface HubAccess {
   /** HF_TOKEN. */
   readonly token?: string | undefined;
@@ -25,7 +25,7 @@ export interface HubAccess {
   readonly endpoint?: string | undefined;
 }
 
-/** How the hub's own answers are waited for. */
+/** Timeouts and notices of requests to the hub's API. */
 export interface HubPatience extends Partial<Pick<AttemptOptions, 'idleMs' | 'noticeMs' | 'onNotice'>> {
   readonly signal?: AbortSignal | undefined;
 }
@@ -43,19 +43,19 @@ export const hubAt = (
   ask: { ...notices, idleMs },
 });
 
-/** Headers of a request to the hub itself; fetch drops the token when a redirect leaves for another host. */
+/** Headers of a request to the hub. `fetch` drops the token on a redirect to another host. */
 export const hubHeaders = ({ token }: Hub): Record<string, string> =>
   token === undefined ? {} : { authorization: `Bearer ${token}` };
 
-/** Where the content of a file is. Ranges work there; large files are redirected to the storage. */
+/** URL of a file's content. It supports range requests; large files are redirected to the storage. */
 export const fileUrl = ({ endpoint, repo, revision }: Hub, path: string): string =>
   `${endpoint}/${repo}/resolve/${encodeURIComponent(revision)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
 const commit = /^[0-9a-f]{40}$/;
 
 /**
- * The hub at the commit that a branch or a tag stands for now, so that files which are read one after the other are of
- * one version. As it is where the server does not tell the commit, or refuses: listing the files tells why.
+ * Resolves a branch or tag to its current commit, so that all files are of one version. Returns the hub unchanged if
+ * the server does not report the commit or refuses the request; listing the files then reports the error.
  */
 export const pinned = async (hub: Hub): Promise<Hub> => {
   const { endpoint, repo, revision, signal } = hub;
@@ -71,13 +71,13 @@ export const pinned = async (hub: Hub): Promise<Hub> => {
   }
 };
 
-/** The longest answer of a hub's API: a list of 1,000 files takes some 300 KB. */
+/** Limit of a response of the hub's API. A list of 1,000 files takes about 300 KB. */
 const maxAnswerBytes = 64 << 20;
-/** Pages of a list: more files than a repository may hold. */
+/** Limit of pages of a file list. It allows more files than a repository may have. */
 const maxPages = 200;
 
 /**
- * A JSON answer of the hub's API, whole.
+ * Sends a GET request to the hub's API and reads the JSON response.
  * @throws PullError
  */
 const askHub = async (hub: Hub, url: string): Promise<{ value: unknown; headers: Headers }> => {
@@ -87,7 +87,7 @@ const askHub = async (hub: Hub, url: string): Promise<{ value: unknown; headers:
   const chunks: Uint8Array[] = [];
   let response: Response;
   try {
-    // Another server may be named as the next page; it is not shown the token.
+    // The link to the next page may name another server, which must not get the token.
     const own = new URL(url).origin === new URL(endpoint).origin;
     response = await fetch(url, {
       headers: { accept: 'application/json', ...(own ? hubHeaders(hub) : {}) },
@@ -104,7 +104,7 @@ const askHub = async (hub: Hub, url: string): Promise<{ value: unknown; headers:
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof PullError) throw error;
-    throw new PullError('server', `${endpoint} cannot be reached: ${asInterruption(error).message}`);
+    throw new PullError('server', `cannot reach ${endpoint}: ${asInterruption(error).message}`);
   } finally {
     limit.end();
   }
@@ -120,7 +120,7 @@ const askHub = async (hub: Hub, url: string): Promise<{ value: unknown; headers:
 const notJson = (url: string, why: string): PullError =>
   new PullError(
     'server',
-    `the answer to GET ${url} is not JSON of a hub: ${why}; check HF_ENDPOINT, and that no login page or proxy is in between`,
+    `the response to GET ${url} is not JSON from a hub: ${why}; check HF_ENDPOINT, and that no login page or proxy intercepts the request`,
   );
 
 const isSize = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -135,7 +135,7 @@ export const listRepository = async (hub: Hub): Promise<RemoteFile[]> => {
     revision: hub.revision,
     recursive: true,
     hubUrl: hub.endpoint,
-    // Not the library's accessToken: it refuses tokens of other servers, and knows no signal.
+    // Not the library's `accessToken` option: it refuses tokens of other servers and does not support an AbortSignal.
     fetch: async (input) => {
       const { url } = new Request(input);
       if (asked.has(url) || asked.size >= maxPages) throw endlessList(hub, asked.size);
@@ -158,15 +158,15 @@ export const listRepository = async (hub: Hub): Promise<RemoteFile[]> => {
 };
 
 const noList = ({ endpoint, repo }: Hub): PullError =>
-  new PullError('server', `${endpoint}: the list of files of ${repo} is not one; check HF_ENDPOINT`);
+  new PullError('server', `${endpoint}: the file list of ${repo} is not valid; check HF_ENDPOINT`);
 
 const endlessList = ({ endpoint, repo }: Hub, pages: number): PullError =>
   new PullError(
     'server',
-    `${endpoint}: the list of files of ${repo} does not end: page ${pages + 1} is one that came before, or there are more than ${maxPages} ('Link: rel="next"'); check HF_ENDPOINT`,
+    `${endpoint}: the file list of ${repo} does not end: page ${pages + 1} repeats an earlier page, or there are more than ${maxPages} pages ('Link: rel="next"'); check HF_ENDPOINT`,
   );
 
-/** A refusal of the hub in our words. */
+/** Explains an error status of the hub. */
 export const explainStatus = ({ endpoint, repo, revision, token }: Hub, status: number): PullError => {
   const page = `${endpoint}/${repo}`;
   switch (status) {
@@ -174,20 +174,20 @@ export const explainStatus = ({ endpoint, repo, revision, token }: Hub, status: 
       return new PullError(
         'unauthorized',
         token === undefined
-          ? `${page}: there is no such repository, or it is not public (HTTP 401); check the name, or set HF_TOKEN to a token that may read it`
-          : `${page}: the token in HF_TOKEN is not accepted (HTTP 401); make a new one`,
+          ? `${page}: the repository does not exist or is not public (HTTP 401); check the name, or set HF_TOKEN to a token that can read it`
+          : `${page}: the hub does not accept the token in HF_TOKEN (HTTP 401); create a new one`,
       );
     case 403:
       return new PullError(
         'unauthorized',
-        `${page}: access is refused (HTTP 403); accept the model's terms on its page, with the account of HF_TOKEN`,
+        `${page}: access refused (HTTP 403); accept the model's terms on its page with the account of HF_TOKEN`,
       );
     case 404:
       return new PullError(
         'not_found',
-        `${page}: no such repository, or no revision '${revision}' in it (HTTP 404); check the name`,
+        `${page}: the repository or its revision '${revision}' does not exist (HTTP 404); check the name`,
       );
     default:
-      return new PullError('server', `${page}: the server answers HTTP ${status}; try again later`);
+      return new PullError('server', `${page}: the server answered with HTTP ${status}; try again later`);
   }
 };

@@ -13,20 +13,20 @@ import { transfer, usualRetry } from './transfer.ts';
 export interface PullOptions {
   /** `owner/name`. */
   repo: string;
-  /** A file of the repository or a quantisation; without it the best one that the engine reads. */
+  /** File of the repository or quantization. Default: the most preferred one that the engine reads. */
   file?: string;
-  /** A branch, tag or commit; default `main`. */
+  /** Branch, tag or commit; default `main`. */
   revision?: string;
-  /** The folder of models: files go to `<destination>/<owner>--<name>/<path in the repository>`. */
+  /** The models folder: files are written to `<destination>/<owner>--<name>/<path in the repository>`. */
   destination: string;
   /** HF_TOKEN. */
   token?: string;
   /** HF_ENDPOINT; default https://huggingface.co. */
   endpoint?: string;
-  /** In bytes of all files together; what an earlier run left counts as done. `file` is the one under way. */
+  /** Called with the progress in bytes of all files together. Bytes of an earlier run count as done. */
   onProgress?: (progress: PullProgress) => void;
   signal?: AbortSignal;
-  /** What a person who waits should know: a server that sends nothing, another attempt. */
+  /** Messages for the waiting user: a server that sends nothing, another attempt. */
   onNotice?: (message: string) => void;
   retry?: Partial<AttemptOptions>;
 }
@@ -35,28 +35,29 @@ export interface PullProgress {
   file: string;
   done: number;
   total: number;
-  /** The same of `file` alone, with its checksum as `sha256:<hex>` or `git-sha1:<hex>`. */
+  /** Progress of `file` alone, with its checksum as `sha256:<hex>` or `git-sha1:<hex>`. */
   part: { digest: string; done: number; total: number };
 }
 
 export interface Pulled {
-  /** What to serve: a GGUF file, the first part of a split one, or the folder of the others. */
+  /** Path to serve: a GGUF file, the first part of a split one, or a model folder. */
   path: string;
-  /** All of it was there before, whole and right. */
+  /** Whether all files were present before, with matching checksums. */
   alreadyThere: boolean;
 }
 
 /**
- * Downloads a model from a Hugging Face Hub, a file, all parts of a split one or a folder: resumable, checked, and each
- * file under its name only when it is whole. What is there already, whole and right, is not downloaded again.
- * @throws PullError with a stable code; the signal's reason when aborted (what came is kept for the next run)
+ * Downloads a model from a Hugging Face Hub: a GGUF file, all parts of a split one, or a folder. Downloads resume after
+ * an interruption and are verified by checksum. A file gets its name only when it is complete. Files that are present
+ * with a matching checksum are not downloaded again.
+ * @throws PullError with a stable code; the signal's reason when aborted (received bytes are kept for the next run)
  */
 export const pull = async (options: PullOptions): Promise<Pulled> => {
   const { repo, revision } = options;
   if (parseReference(repo)?.repo !== repo) {
     throw new PullError(
       'invalid_reference',
-      `'${repo}' is no repository; write OWNER/NAME, for example Qwen/Qwen2.5-0.5B-Instruct-GGUF`,
+      `'${repo}' is not a repository: expected OWNER/NAME, for example Qwen/Qwen2.5-0.5B-Instruct-GGUF`,
     );
   }
   const reference = { repo, ...(revision === undefined ? {} : { revision }) };
@@ -95,7 +96,7 @@ export const pull = async (options: PullOptions): Promise<Pulled> => {
   return { path, alreadyThere: missing.length === 0 };
 };
 
-/** Before the first of several files is fetched, rather than in the middle of the last. */
+/** Checks the disk space for all files before the first one is downloaded. */
 const refuseFullDisk = async (
   folder: string,
   missing: readonly { file: RemoteFile; path: string }[],
@@ -124,12 +125,12 @@ const fetchFile = async (job: {
   await part.finish();
 };
 
-/** The server names the file; it must not lead out of its folder, nor, by a colon, to another drive of Windows. */
+/** Splits a path from the server. It must not leave its folder or, by a colon, name another drive on Windows. */
 const safeParts = ({ path }: RemoteFile): string[] => {
   const parts = path.split('/');
   if (isFileName(path) && parts.every(isPortableName)) return parts;
   throw new PullError(
     'server',
-    `the server names a file '${path}', which is no path inside a repository that every system can store`,
+    `the server lists a file '${path}', which is not a valid path inside a repository on every operating system`,
   );
 };

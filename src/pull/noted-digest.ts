@@ -1,18 +1,18 @@
-/** Digests of models that were read through, kept beside them until one of their files changes. */
+/** Digests of verified models. A stored digest is valid until one of the model's files changes. */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { changeRecord, readRecord } from './record.ts';
 
-/** What tells, without reading a file, that it is the one it was. */
+/** Detects a changed file without reading it. */
 interface Stamp {
   readonly sizeBytes: number;
   readonly modifiedMs: number;
 }
 
-/** Files of a model by their paths below its folder. */
+/** Stamps of a model's files by path relative to its folder. */
 export type Stamps = Readonly<Record<string, Stamp>>;
 
-/** As the files are now. */
+/** Current stamps of files. */
 export const stampsOf = async (folder: string, paths: readonly string[]): Promise<Stamps> =>
   Object.fromEntries(
     await Promise.all(
@@ -24,8 +24,9 @@ export const stampsOf = async (folder: string, paths: readonly string[]): Promis
   );
 
 /**
- * @param stamps of all files of the model from before they were read: what changed since is not what was read
- * @param digest undefined when the model was found to be bad
+ * Stores a model's digest, or removes it.
+ * @param stamps stamps of all files, taken before the files were read
+ * @param digest undefined if the model is bad
  */
 export const noteDigest = (folder: string, stamps: Stamps, digest: string | undefined): Promise<void> =>
   changeRecord(folder, (known) => {
@@ -37,7 +38,7 @@ export const noteDigest = (folder: string, stamps: Stamps, digest: string | unde
     return { ...known, digests };
   });
 
-/** Undefined where none was noted, or a file is no longer the one that was read. */
+/** The stored digest of a model. Undefined if there is none, or if a file changed since. */
 export const notedDigestOf = async (
   folder: string,
   paths: readonly string[],

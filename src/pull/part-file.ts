@@ -19,8 +19,8 @@ import { contentHash } from './record.ts';
 const hashing = ({ checksum, sizeBytes }: RemoteFile): Hash => contentHash(checksum.kind, sizeBytes);
 
 /**
- * A download under way: `<path>.part` holds what came, `<path>.part.json` the checksum of the file it belongs to.
- * Both survive an interruption. The hash runs along with the bytes.
+ * A partial download: `<path>.part` has the received bytes, `<path>.part.json` the checksum of the file they belong to.
+ * Both survive an interruption. The hash is updated with every write.
  */
 export class PartFile {
   readonly path: string;
@@ -36,7 +36,7 @@ export class PartFile {
     this.#hash = hashing(file);
   }
 
-  /** Opens what an earlier run left, if it belongs to the same content; otherwise begins anew. */
+  /** Opens the partial file of an earlier run if it is of the same content; otherwise starts from zero. */
   static async open(path: string, file: RemoteFile): Promise<PartFile> {
     try {
       await mkdir(dirname(path), { recursive: true });
@@ -53,7 +53,7 @@ export class PartFile {
     }
   }
 
-  /** Bytes that are safely in. */
+  /** Bytes written so far. */
   get length(): number {
     return this.#length;
   }
@@ -62,7 +62,7 @@ export class PartFile {
     if (this.#length + bytes.length > this.#file.sizeBytes) {
       throw new PullError(
         'server',
-        `${this.#file.path}: the server sent more than the ${this.#file.sizeBytes} bytes of the file`,
+        `${this.#file.path}: the server sent more than the file's ${this.#file.sizeBytes} bytes`,
       );
     }
     try {
@@ -88,7 +88,10 @@ export class PartFile {
     this.#length = 0;
   }
 
-  /** Checks the whole, and only then gives it its name. A wrong one is deleted: going on from it would not help. */
+  /**
+   * Verifies the checksum, then renames the file to its final name. A wrong file is deleted, because it cannot be
+   * resumed.
+   */
   async finish(): Promise<void> {
     const found = this.#hash.digest('hex');
     const { kind, hex } = this.#file.checksum;
@@ -97,7 +100,7 @@ export class PartFile {
       await removePart(this.path);
       throw new PullError(
         'checksum',
-        `${this.#file.path}: the content does not match its ${kind} (expected ${hex}, got ${found}); it was deleted, run the command again`,
+        `${this.#file.path}: the content does not match its ${kind} (expected ${hex}, got ${found}); the file was deleted, run the command again`,
       );
     }
     try {
@@ -116,7 +119,7 @@ export class PartFile {
   }
 
   async #takeUp(length: number): Promise<void> {
-    // What was written beyond the kept bytes, and belongs to nothing, goes.
+    // Drops bytes beyond the valid length.
     await this.#handle.truncate(length);
     if (length === 0) return;
     for await (const bytes of createReadStream(`${this.path}.part`, { highWaterMark: 1 << 20 }))
@@ -125,7 +128,7 @@ export class PartFile {
   }
 }
 
-/** How much of an earlier run's part can be kept. */
+/** Number of bytes of an earlier run's partial file that can be reused. */
 const keptBytes = async (path: string, file: RemoteFile): Promise<number> => {
   try {
     const note: unknown = JSON.parse(await readFile(`${path}.part.json`, 'utf8'));
@@ -133,7 +136,7 @@ const keptBytes = async (path: string, file: RemoteFile): Promise<number> => {
     const { size } = await stat(`${path}.part`);
     return same && size <= file.sizeBytes ? size : 0;
   } catch {
-    // None there, or one that cannot be read: begin anew.
+    // There is no partial file, or it cannot be read: start from zero.
     return 0;
   }
 };
@@ -143,7 +146,7 @@ const removePart = async (path: string): Promise<void> => {
   await rm(`${path}.part.json`, { force: true });
 };
 
-/** How much of a file must still come. */
+/** Bytes of a file that must still be downloaded. */
 export const missingBytes = async (path: string, file: RemoteFile): Promise<number> =>
   file.sizeBytes - (await keptBytes(path, file));
 
@@ -159,12 +162,12 @@ export const checkSpace = async (folder: string, neededBytes: number): Promise<v
   if (neededBytes > free) {
     throw new PullError(
       'disk_full',
-      `${folder}: needs ${neededBytes} more bytes, but the disk has ${free} free; free some space or name another --data-dir`,
+      `${folder}: needs ${neededBytes} more bytes, but the disk has only ${free} free; free some space or choose another --data-dir`,
     );
   }
 };
 
-/** Makes the new name durable; Windows cannot and need not. */
+/** Makes the rename durable. Windows does not support and does not need it. */
 const syncFolder = async (folder: string): Promise<void> => {
   if (process.platform === 'win32') return;
   const handle = await open(folder);
@@ -175,7 +178,7 @@ const syncFolder = async (folder: string): Promise<void> => {
   }
 };
 
-/** Whether `path` holds the content of `file`. */
+/** Whether the file at `path` has the content of `file`. */
 export const isComplete = async (path: string, file: RemoteFile): Promise<boolean> => {
   const found = await stat(path).catch(() => undefined);
   if (!found?.isFile() || found.size !== file.sizeBytes) return false;

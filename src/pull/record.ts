@@ -1,6 +1,6 @@
 /**
- * What is known of models on disk: `.lathe.json` in the folder of a repository, for checking them again later, and for
- * telling the digest of one that was read through.
+ * The download record `.lathe.json` in a repository's folder: checksums of the pulled files for later verification,
+ * digests of verified models, and defaults of created models.
  */
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -13,11 +13,11 @@ import type { Reference } from './reference.ts';
 const fileRecord = z.object({
   sizeBytes: z.number(),
   checksum: z.object({ kind: z.enum(['sha256', 'git-sha1']), hex: z.string() }),
-  /** As it was asked for: a branch, tag or commit. */
+  /** Requested revision: a branch, tag or commit. */
   revision: z.string(),
 });
 
-/** What a model was found to be, as long as the file is what it was then. */
+/** Digest of a verified model with the stamp of a file. It is valid while the file is unchanged. */
 const notedDigest = z.object({ digest: z.string(), sizeBytes: z.number(), modifiedMs: z.number() });
 
 const modelDefaults = z.object({
@@ -26,13 +26,13 @@ const modelDefaults = z.object({
 });
 
 const pullRecord = z.object({
-  /** `owner/name`; absent where nothing was pulled. */
+  /** `owner/name`; absent if nothing was pulled. */
   repository: z.string().optional(),
-  /** Files that were pulled, by path below the folder, with slashes. */
+  /** Pulled files by path relative to the folder, with slashes. */
   files: z.record(z.string(), fileRecord),
-  /** Of models that were read through and found whole, by each of their files. */
+  /** Digests of verified models, by each of their files. */
   digests: z.record(z.string(), notedDigest).optional(),
-  /** Defaults of requests to a model that was created with some, by its first file. */
+  /** Request defaults of created models, by their first file. */
   defaults: z.record(z.string(), modelDefaults).optional(),
 });
 
@@ -41,7 +41,7 @@ export type PullRecord = Readonly<z.infer<typeof pullRecord>>;
 
 const recordName = '.lathe.json';
 
-/** Undefined where nothing was recorded, or nothing that can be read. */
+/** Reads the record. Undefined if it is absent or unreadable. */
 export const readRecord = async (folder: string): Promise<PullRecord | undefined> => {
   try {
     return pullRecord.parse(JSON.parse(await readFile(join(folder, recordName), 'utf8')));
@@ -51,7 +51,7 @@ export const readRecord = async (folder: string): Promise<PullRecord | undefined
 };
 
 /**
- * Changes what is known; where nothing is left to know, there is no file.
+ * Changes the record. An empty record is deleted.
  * @throws PullError `not_writable` or `disk_full`
  */
 export const changeRecord = async (
@@ -60,7 +60,7 @@ export const changeRecord = async (
 ): Promise<void> => {
   const target = join(folder, recordName);
   const record = change((await readRecord(folder)) ?? { files: {} });
-  // Its own for each writer: two may be at it.
+  // A unique name, because two processes may write at once.
   const partial = `${target}.${randomUUID()}.new`;
   try {
     const { files, digests = {}, defaults = {} } = record;
@@ -75,7 +75,7 @@ export const changeRecord = async (
 
 const isEmpty = (entries: object): boolean => Object.keys(entries).length === 0;
 
-/** Notes a file that is there, whole and right. */
+/** Records a file that is complete and verified. */
 export const recordFile = (
   folder: string,
   { repo, revision = 'main' }: Reference,
@@ -85,12 +85,12 @@ export const recordFile = (
     ...known,
     repository: repo,
     files: { ...known.files, [path]: { sizeBytes, checksum, revision } },
-    // Another content is another model.
+    // The digest of other content is no longer valid.
     digests:
       known.files[path]?.checksum.hex === checksum.hex ? known.digests : without(known.digests, [path]),
   }));
 
-/** Forgets files that were removed; the record goes with the last of them. */
+/** Removes deleted files from the record. The record is deleted with the last of them. */
 export const forgetFiles = (folder: string, paths: readonly string[]): Promise<void> =>
   changeRecord(folder, (known) => ({
     ...known,
@@ -105,6 +105,6 @@ const without = <Value>(
 ): Record<string, Value> | undefined =>
   entries && Object.fromEntries(Object.entries(entries).filter(([path]) => !paths.includes(path)));
 
-/** Of a file's content, as the hub takes it. */
+/** Creates the hash that the hub computes over a file's content. */
 export const contentHash = (kind: Checksum['kind'], sizeBytes: number): Hash =>
   kind === 'sha256' ? createHash('sha256') : createHash('sha1').update(`blob ${sizeBytes}\0`);

@@ -18,8 +18,8 @@ interface Transfer {
 }
 
 /**
- * Fetches the rest of `file` into `part`, going on by range requests over cut connections and busy servers.
- * @throws PullError `interrupted` when nothing more comes; the part keeps what came
+ * Downloads the rest of `file` into `part`. After a cut connection or a busy server it resumes with range requests.
+ * @throws PullError `interrupted` after the last attempt; the received bytes stay in the part
  */
 export const transfer = async (job: Transfer): Promise<void> => {
   const { hub, file, part, retry } = job;
@@ -37,7 +37,7 @@ export const transfer = async (job: Transfer): Promise<void> => {
       if (waitMs === undefined) {
         throw new PullError(
           'interrupted',
-          `${file.path}: stopped at ${part.length} of ${file.sizeBytes} bytes (${error.message}, ${attempts.failures} attempts); run the command again, it goes on from there`,
+          `${file.path}: stopped at ${part.length} of ${file.sizeBytes} bytes (${error.message}, ${attempts.failures} attempts); run the command again to resume`,
         );
       }
       await pause(waitMs, hub.signal);
@@ -66,7 +66,7 @@ const fetchRest = async (job: Transfer, attempts: Attempts): Promise<void> => {
     }
     if (part.length < file.sizeBytes) throw new Interruption('the connection was cut');
   } finally {
-    // Also drops what was not read, after a refusal.
+    // Also cancels an unread response body, after an error status.
     end();
   }
 };
@@ -79,24 +79,24 @@ const checkAnswer = async ({ hub, file, part }: Transfer, response: Response): P
     if (Number(start) !== part.length || (total !== '*' && Number(total) !== file.sizeBytes)) {
       throw new PullError(
         'server',
-        `${file.path}: the server answers range '${headers.get('content-range')}', not the one asked for; try again later`,
+        `${file.path}: the server sent the range '${headers.get('content-range')}', which was not requested; try again later`,
       );
     }
     return;
   }
   if (status !== 200) throw explainStatus(hub, status);
-  // The server does not know ranges and sends everything: take all of it.
+  // The server does not support ranges and sends the whole file: start from zero.
   const length = headers.get('content-length');
   if (length !== null && Number(length) !== file.sizeBytes) {
     throw new PullError(
       'server',
-      `${file.path}: the server sends ${length} bytes instead of the file's ${file.sizeBytes}; try again later`,
+      `${file.path}: the server sends ${length} bytes, expected ${file.sizeBytes}; try again later`,
     );
   }
   if (part.length > 0) await part.restart();
 };
 
-/** Network errors become interruptions. */
+/** Runs a step and converts its network errors to `Interruption`. */
 const interruptible = async <Result>(step: () => Promise<Result>): Promise<Result> => {
   try {
     return await step();

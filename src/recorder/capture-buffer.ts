@@ -4,13 +4,13 @@ import { counted } from '../words/count.ts';
 import { longestContent } from './histories/stored-event.ts';
 import type { NewEvent } from './types.ts';
 
-/** What waits at most, here and at the thread that stores it. Units are those of UTF-16. */
+/** Limits of events that wait to be stored, here and at the writer thread. `units` are UTF-16 units. */
 const most = { events: 20_000, units: 32 * 1024 * 1024 };
-/** So long is collected before the thread hears of it, in ms. */
+/** Time for which events are collected before they are sent to the thread. */
 const pause = 200;
-/** So much does not wait for more. */
+/** Amount at which collected events are sent at once. */
 const enough = { events: 256, units: 1024 * 1024 };
-/** Losses are told so often at most, in ms. */
+/** Minimum time between two reports of lost events. */
 const tellEvery = 60_000;
 
 interface Options {
@@ -19,19 +19,19 @@ interface Options {
 }
 
 /**
- * What the host says itself, on its way to the disk. Nobody waits for it: what comes faster than it can be stored is
- * dropped, and counted.
+ * Buffers events that the host itself records. Callers do not wait for the disk: events that arrive faster than they
+ * can be stored are dropped and counted.
  */
 export class CaptureBuffer {
   readonly #options: Options;
   #collected = new Map<RackId, NewEvent[]>();
-  /** Collected now. */
+  /** Size of the collected events. */
   #here = { events: 0, units: 0 };
-  /** Collected or on its way. */
+  /** Size of the events that are collected or being stored. */
   readonly #all = { events: 0, units: 0 };
   #timer: NodeJS.Timeout | undefined;
   readonly #storing = new Set<Promise<void>>();
-  /** Not told yet, by rack and reason. */
+  /** Losses that are not reported yet, by rack and reason. */
   readonly #lost = new Map<string, { events: number; readonly rack: RackId; readonly reason: string }>();
   #toldAt = -Infinity;
 
@@ -41,7 +41,7 @@ export class CaptureBuffer {
 
   take(rack: RackId, events: readonly NewEvent[]): void {
     for (const event of events) {
-      // One unit more than is kept tells that it was cut.
+      // One unit more than the limit, so that the writer sees that the content was cut.
       const content = event.content?.slice(0, longestContent + 1);
       this.#takeOne(rack, content === undefined ? event : { ...event, content });
     }
@@ -64,7 +64,7 @@ export class CaptureBuffer {
     else this.#collected.set(rack, [event]);
   }
 
-  /** Everything that was taken is on its way when it returns. */
+  /** Sends all collected events to the thread. */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -81,7 +81,7 @@ export class CaptureBuffer {
     }
   }
 
-  /** Everything that was taken is stored, or lost. */
+  /** Resolves when every event that was added is stored or lost. */
   async settled(): Promise<void> {
     this.flush();
     await Promise.all(this.#storing);
@@ -92,7 +92,8 @@ export class CaptureBuffer {
     try {
       await this.#options.store(rack, events);
     } catch (error) {
-      // One that no thread can be sent, as with a function in it, is lost alone.
+      // An event that cannot be cloned for the thread (it has a function, for example) must not take the others with
+      // it.
       const unsendable = error instanceof DOMException && error.name === 'DataCloneError';
       if (unsendable && events.length > 1)
         await Promise.all(events.map((event) => this.#store(rack, [event])));
@@ -117,6 +118,6 @@ export class CaptureBuffer {
   }
 }
 
-/** Of its long parts, and something for all others. */
+/** Approximate size of an event in UTF-16 units: the lengths of its long parts plus a constant for the rest. */
 export const unitsOf = ({ content = '', attributes }: NewEvent): number =>
   300 + content.length + (attributes === undefined ? 0 : Object.keys(attributes).length * 50);

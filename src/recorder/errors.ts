@@ -12,10 +12,10 @@ export type RecorderErrorKind =
   | 'too_many'
   | 'unavailable';
 
-/** A refusal of the recorder: 400, 401, 403, 404, 409, 429 (with `Retry-After: 1`), 503. */
+/** The recorder refuses a request. By kind: 400, 401, 403, 404, 409, 429 (with `Retry-After: 1`), 503. */
 export class RecorderError extends Error {
   readonly kind: RecorderErrorKind;
-  /** snake_case, stable. */
+  /** Stable code in snake_case. */
   readonly code: string;
   readonly violations: readonly RecorderViolation[];
 

@@ -8,17 +8,17 @@ import type { RecorderService } from './services.ts';
 import type { NewEvent } from './types.ts';
 import type { RackId } from '../watch/index.ts';
 
-/** What may be waiting for the disk at once, in UTF-16 units. */
+/** Limit of events that wait for the disk, in UTF-16 units. */
 const most = 32 * 1024 * 1024;
 
 interface Options {
   readonly grants: Grants;
   readonly review: Review;
-  /** By what counts at this moment; undefined where the rack is not armed. */
+  /** Stores events under the rack's current settings. Resolves to undefined if the rack is not armed. */
   readonly add: (rack: RackId, source: string, events: readonly NewEvent[]) => Promise<Added | undefined>;
 }
 
-/** Events that others send, each under a write token. */
+/** Stores events that clients send, authorized by write tokens. */
 export class Ingest {
   readonly #options: Options;
   readonly #rate = new TokenRate();
@@ -28,7 +28,7 @@ export class Ingest {
     this.#options = options;
   }
 
-  /** @throws RecorderError, which then stands in the review */
+  /** @throws RecorderError, which is also recorded in the review */
   async take(
     token: string | null,
     events: readonly NewEvent[],
@@ -40,7 +40,7 @@ export class Ingest {
       const found = await grants.tokenOf(token, by);
       rack = found.rack;
       const { accepted, duplicates, redacted } = await this.#store(found, events);
-      // When this cannot be written the sender hears of it, and what it sends again counts once.
+      // If this fails, the request fails. Events that the sender repeats are stored once.
       const details = { token: found.id, accepted, duplicates, redacted };
       await review.write({ by, act: 'ingest', rack, details });
       return { rack, accepted, duplicates, redacted };
@@ -56,14 +56,14 @@ export class Ingest {
       throw new RecorderError(
         'too_many',
         'too_many_requests',
-        'The write token is used too often; send more events in fewer requests, at most 256 in each.',
+        'Too many requests with this write token; send more events per request, at most 256.',
       );
     const units = events.reduce((sum, event) => sum + unitsOf(event), 0);
     if (this.#waiting + units > most)
       throw new RecorderError(
         'too_many',
         'recorder_busy',
-        'More events are waiting for the disk than the recorder holds; send these again later.',
+        'Too many events are waiting for the disk; send these events again later.',
       );
     this.#waiting += units;
     try {
@@ -75,7 +75,7 @@ export class Ingest {
     throw new RecorderError(
       'conflict',
       'rack_disarmed',
-      `The rack '${rack}' is disarmed: nothing is kept. PUT /recorder/v1/racks/${rack} with {"armed": true} arms it.`,
+      `The rack '${rack}' is disarmed and stores nothing. Arm it with PUT /recorder/v1/racks/${rack} {"armed": true}.`,
     );
   }
 }

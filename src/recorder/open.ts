@@ -32,19 +32,22 @@ import {
 import { plainReason } from '../words/plain-reason.ts';
 
 export interface RecorderOptions {
-  /** Made where it is absent, for its owner alone. */
+  /** Folder of the recorder. Created with mode 700 if absent. */
   readonly folder: string;
   /**
-   * The entry of the thread that has the histories. Without one it stands beside a host: for rules, grants, tokens and the
-   * review alone.
+   * Entry file of the thread that writes the histories. Without it the recorder only manages policies, grants, tokens
+   * and the review, as the command line does next to a running host.
    */
   readonly worker?: string | undefined;
-  /** Texts that are never stored, whatever a policy says. What hosts mint is known by its form and need not be here. */
+  /**
+   * Secrets that are never stored, whatever the policy. Secrets minted by hosts are recognized by their format and need
+   * not be listed.
+   */
   readonly secrets: readonly string[];
-  /** What failed while nobody was waiting for it. */
+  /** Reports failures of background work. */
   readonly onFault: (message: string) => void;
   readonly onNotice: (message: string) => void;
-  /** Who has a peer's name now. Without it a name is all that there is of a peer. */
+  /** Finds the peer that has a name now. Without it peers are compared by name only. */
   readonly findPeer?: FindPeer | undefined;
   readonly now?: (() => Date) | undefined;
 }
@@ -56,13 +59,13 @@ type Answer<Name extends keyof RecorderService> = RecorderService[Name] extends 
   ? A
   : never;
 
-/** What patterns may take for a text that is not for the histories, in ms: everybody else waits meanwhile. */
+/** Time budget for redacting a text outside the writer thread. It blocks the event loop. */
 const patternsMs = 50;
-/** How often it is looked whether somebody beside the host changed something, in ms. */
+/** Interval at which the control database is checked for changes by other processes. */
 const lookEvery = 500;
 const sweepEvery = 60_000;
 
-/** Racks, their histories, and who may do what with them. */
+/** The recorder: racks with their policies and histories, grants, write tokens and the review. */
 export class Recorder implements RecorderService {
   readonly sink: Sink;
   readonly transcripts: Transcripts;
@@ -75,9 +78,9 @@ export class Recorder implements RecorderService {
   readonly #histories: Histories;
   readonly #captured: CaptureBuffer;
   readonly #ingest: Ingest;
-  /** By rack, for as long as its policy counts. */
+  /** Redactors by rack, each for the policy that it was built from. */
   readonly #redactors = new Map<RackId, { readonly policy: Policy; readonly redactor: Redactor }>();
-  /** The version of the control database that was looked at last. */
+  /** Version of the control database at the last check. */
   #seen: number;
   #lastPurge: Promise<unknown> = Promise.resolve();
   #timers: readonly NodeJS.Timeout[] = [];
@@ -151,15 +154,15 @@ export class Recorder implements RecorderService {
     sweep();
   }
 
-  /** What is kept in an armed rack; undefined where it is not armed. From memory, half a second old at most. */
+  /** Content policy of an armed rack; undefined if it is not armed. Cached, at most half a second old. */
   contentOf(rack: RackId): Content | undefined {
     const settings = this.#histories.settingsOf(rack);
     return settings?.armed && !this.#closing ? settings.policy.content : undefined;
   }
 
   /**
-   * A text as the rack's rules would have it kept, for what leaves the host on another way.
-   * @throws TooSlow
+   * Redacts a text by the rack's policy, for texts that leave the host by another way than a history.
+   * @throws RedactionTimeoutError
    */
   redact(text: string, rack: RackId): string {
     const { policy } = this.#histories.settingsOf(rack) ?? { policy: defaultPolicy };
@@ -170,17 +173,19 @@ export class Recorder implements RecorderService {
     return current.redactor.redact(text, new Allowance(patternsMs)).text;
   }
 
-  /** One more text that is not stored from now on, whatever a policy says. */
+  /** Adds a secret that is never stored from now on, whatever the policy. */
   keepOut(secret: string): void {
     if (this.#secrets.includes(secret)) return;
     this.#secrets.push(secret);
     this.#redactors.clear();
-    // What was captured before it is redacted with it, too: it goes to the thread later. A thread that ended gets it when it
-    // starts again.
+    // Events captured earlier are redacted, too, because they reach the thread later. A thread that ended gets the
+    // secret when it starts again.
     this.#histories.keepOut(secret).catch(() => undefined);
   }
 
-  /** Best effort: nobody waits, nothing is thrown, and what cannot be stored in time is dropped, and told. */
+  /**
+   * Records events without waiting and without throwing. Events that cannot be stored in time are dropped and reported.
+   */
   record(rack: RackId, events: readonly NewEvent[]): void {
     if (this.contentOf(rack) !== undefined) this.#captured.take(rack, events);
   }
@@ -216,7 +221,7 @@ export class Recorder implements RecorderService {
   grant(...[request, by]: Given<'grant'>): Answer<'grant'> {
     return this.#work(async () => {
       const rack = knownRack(request.rack);
-      // What was said before it is recorded before it.
+      // Events captured before the grant must precede its position in the history.
       await this.#captured.settled();
       const after = request.includesPast ? undefined : this.#histories.endOf(rack);
       return await this.#grants.make({ ...request, rack, after }, by);
@@ -252,7 +257,7 @@ export class Recorder implements RecorderService {
   purge(...[id, by]: Given<'purge'>): Answer<'purge'> {
     return this.#work(async () => {
       const rack = knownRack(id);
-      // One after the other: each is of the history that the one before it left.
+      // Purges run one at a time, because each one applies to the history that the previous one left.
       const done = this.#lastPurge.then(() => this.#purge(rack, by));
       this.#lastPurge = done.catch(() => undefined);
       return { ...(await done), verified: true };
@@ -277,13 +282,13 @@ export class Recorder implements RecorderService {
     await this.#control.close();
   }
 
-  /** What the storage refuses is a refusal of the recorder. */
+  /** Runs an operation, tracks it for `close`, and converts `StoreError` to `RecorderError`. */
   async #work<T>(work: () => Promise<T>): Promise<T> {
     if (this.#closing)
       throw new RecorderError(
         'unavailable',
         'recorder_closed',
-        'The recorder is closed: the host is stopping.',
+        'The recorder is closed because the host is shutting down.',
       );
     const working = work();
     this.#working.add(working);
@@ -302,7 +307,7 @@ export class Recorder implements RecorderService {
     return added;
   }
 
-  /** What was said until now was said under what counted until now. */
+  /** Applies new settings. Events captured before are stored under the previous settings. */
   #settle(rack: RackId, settings: KnownSettings): Promise<void> {
     return this.#histories.settle(rack, settings, () => this.#captured.flush());
   }
@@ -313,14 +318,14 @@ export class Recorder implements RecorderService {
     try {
       return await this.#purgeNow(intent);
     } catch (error) {
-      // Nothing was removed: what comes now must not be, either.
+      // Nothing was removed. The purge must not remove events that arrive from now on.
       const current = this.#histories.generationOf(rack);
       if (current !== undefined && current < generation) await this.#purges.withdraw(intent);
       throw error;
     }
   }
 
-  /** A damaged history can be purged, too. */
+  /** Totals of a history before its purge. Empty for a damaged history, which can be purged, too. */
   #foundIn(rack: RackId) {
     try {
       return this.#histories.totalsOf(rack);
@@ -337,7 +342,7 @@ export class Recorder implements RecorderService {
 
   async #sweep(): Promise<void> {
     await this.#look();
-    // Of purges that failed half-way the rest is done, and nothing that came later is touched.
+    // Finish purges that failed half-way. Newer events are not touched.
     await this.#lastPurge;
     for (const intent of await this.#purges.unfinished())
       if ((this.#histories.generationOf(intent.rack) ?? 0) >= intent.generation) await this.#purgeNow(intent);
@@ -352,7 +357,7 @@ export class Recorder implements RecorderService {
     if (events > 0) this.#review.writeLater({ by: 'host', act: 'expired', rack, details: { events, bytes } });
   }
 
-  /** What somebody beside the host changed counts for what is captured, too. */
+  /** Applies settings that another process changed. */
   async #look(): Promise<void> {
     const version = await this.#control.version();
     if (version === this.#seen) return;
@@ -392,7 +397,7 @@ function makeFolder(folder: string): void {
     chmodSync(folder, 0o700);
   } catch (cause) {
     const reason = plainReason(cause);
-    throw new StoreError('storage_failed', `the recorder's folder ${folder} cannot be used: ${reason}`, {
+    throw new StoreError('storage_failed', `cannot use the recorder's folder ${folder}: ${reason}`, {
       cause,
     });
   }
@@ -405,12 +410,12 @@ function knownRack(id: string): RackId {
   throw new RecorderError(
     'not_found',
     'unknown_rack',
-    `There is no rack '${id.slice(0, 80)}'${didYouMean(id, racks, (name) => `'${name}'`)}; there are ${racks.join(', ')}.`,
+    `There is no rack '${id.slice(0, 80)}'${didYouMean(id, racks, (name) => `'${name}'`)}; the racks are: ${racks.join(', ')}.`,
   );
 }
 
 function refusalOf(cause: StoreError): RecorderError {
   const unsure = cause.code === 'storage_unsure';
-  const message = `${cause.message}.${unsure ? ' It may be done all the same; events that are sent again count once.' : ''}`;
+  const message = `${cause.message}.${unsure ? ' The operation may still have succeeded; events that are sent again are stored once.' : ''}`;
   return new RecorderError('unavailable', cause.code, message, { cause });
 }

@@ -16,11 +16,11 @@ const bounds: Readonly<Record<keyof Retention, { least: number; most: number; sh
 
 const mostPatterns = 32;
 const longestPattern = 512;
-/** States of all expressions together: each may be looked at for every character of a text. */
+/** Limit of automaton states of all expressions together. Matching may visit each state for every character. */
 const mostStates = 2000;
 
 /**
- * A policy, completed by what counts now.
+ * Validates a policy. Absent members keep their current values.
  * @throws RecorderError invalid, with all violations
  */
 export function changedPolicy(now: Policy, change: RackChange['policy']): Policy {
@@ -44,7 +44,7 @@ export function changedPolicy(now: Policy, change: RackChange['policy']): Policy
     if (!Number.isSafeInteger(value) || value < least || value > most)
       violations.push({
         path: `policy.retention.${name}`,
-        message: `is ${value}; expected a whole number, ${shown}`,
+        message: `is ${value}; expected a whole number of ${shown}`,
       });
   }
   violations.push(...redactionFaults(redact));
@@ -58,7 +58,7 @@ function redactionFaults(redact: readonly string[]): RecorderViolation[] {
     return [
       {
         path: 'policy.redact',
-        message: `has ${redact.length} patterns; at most ${mostPatterns}: join some with |`,
+        message: `has ${redact.length} patterns, expected at most ${mostPatterns}; join some with |`,
       },
     ];
   let states = 0;
@@ -71,25 +71,26 @@ function redactionFaults(redact: readonly string[]): RecorderViolation[] {
   });
 }
 
-/** @param count adds to the states so far and tells them */
+/** Checks one pattern. @param count adds to the number of states so far and returns the sum */
 function faultsOf(pattern: string, count: (states: number) => number): string | undefined {
   if (pattern.startsWith('@')) {
     const known = Object.keys(redactionSets);
     if (known.includes(pattern)) return undefined;
-    return `'${pattern.slice(0, 60)}' is no set of patterns; there are ${known.join(', ')}${didYouMean(pattern, known, (name) => name)}. A pattern that begins with @ is written [@]...`;
+    return `'${pattern.slice(0, 60)}' is not a pattern set; the sets are: ${known.join(', ')}${didYouMean(pattern, known, (name) => name)}. To match a literal @ at the beginning of a pattern, write [@]...`;
   }
   if (pattern === '') return 'is empty';
-  if (pattern.length > longestPattern) return `has ${pattern.length} characters; at most ${longestPattern}`;
+  if (pattern.length > longestPattern)
+    return `has ${pattern.length} characters, expected at most ${longestPattern}`;
   try {
     const compiled = RE2JS.compile(pattern);
     if (compiled.test(''))
-      return 'matches a text without characters, and so everywhere; ask for one character at least';
+      return 'matches the empty string and therefore everywhere; require at least one character';
     const states = count(compiled.programSize());
     if (states > mostStates)
-      return `makes ${states} states together with the patterns before it; at most ${mostStates}: use smaller counts`;
+      return `needs ${states} automaton states together with the patterns before it, expected at most ${mostStates}; use smaller repetition counts`;
     return undefined;
   } catch (error) {
     const reason = errorMessage(error);
-    return `is no RE2 expression: ${reason}. There is no lookaround and there are no back references`;
+    return `is not a valid RE2 expression: ${reason}. RE2 has no lookaround and no backreferences`;
   }
 }

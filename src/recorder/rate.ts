@@ -1,18 +1,18 @@
-/** Requests of one token: as many in a row, and as many a second. */
+/** Token bucket per write token: burst size and refill rate. */
 const depth = 100;
 const perSecond = 50;
 const mostTokens = 1000;
 
-/** How often each write token may be used. */
+/** Rate limiter of write tokens. */
 export class TokenRate {
-  /** When its bucket is full again, in ms of the monotonic clock. */
+  /** Time at which the bucket of a token is full again, in ms of the monotonic clock. */
   readonly #fullAt = new Map<string, number>();
 
-  /** Takes one; false where none is left. */
+  /** Counts a request. @returns false if the limit is reached */
   draw(token: string, now = performance.now()): boolean {
     const fullAt = Math.max(this.#fullAt.get(token) ?? 0, now) + 1000 / perSecond;
     if (fullAt - now > (depth / perSecond) * 1000) return false;
-    // Those used last are last.
+    // Reinsertion keeps the map in order of last use.
     this.#fullAt.delete(token);
     this.#fullAt.set(token, fullAt);
     if (this.#fullAt.size > mostTokens)

@@ -15,23 +15,27 @@ export interface RackChange {
     | undefined;
 }
 
-/** What the recorder is to the planes, the command line and the observe plane. `by` as `acts.by` of src/store/schema.ts. */
+/**
+ * Interface of the recorder for the planes, the command line and the observe plane. `by` is as `acts.by` in
+ * src/store/schema.ts.
+ */
 export interface RecorderService {
-  /** Keeps what the host's own planes say, where a rack is armed. */
+  /** Records the spans of the host's own planes in armed racks. */
   readonly sink: Sink;
-  /** For the surface `transcript`. */
+  /** Source of the surface `transcript`. */
   readonly transcripts: Transcripts;
 
   racks(): Promise<Rack[]>;
   /** @throws RecorderError not_found */
   rack(id: string): Promise<Rack>;
   /**
-   * What is absent stays; a retention or a policy is completed by what counts now. Bounds that got tighter count at once.
+   * Changes a rack. Absent members, also within `policy` and `retention`, keep their values. Tighter retention limits
+   * apply at once.
    * @throws RecorderError not_found; invalid, with all violations
    */
   change(id: string, change: RackChange, by: string): Promise<Rack>;
 
-  /** Newest first; expired and revoked ones stay visible. */
+  /** Lists grants and write tokens, newest first, including expired and revoked ones. */
   grants(
     rack?: string,
   ): Promise<{ readonly grants: readonly Grant[]; readonly tokens: readonly WriteToken[] }>;
@@ -42,22 +46,25 @@ export interface RecorderService {
       readonly verbs: readonly Verb[];
       readonly expiresAt: Date;
       readonly to: string;
-      /** Also what the rack holds already. Default: what is recorded from now on. */
+      /** Whether events recorded before the grant can be read. Default: false. */
       readonly includesPast?: boolean | undefined;
     },
     by: string,
   ): Promise<Grant>;
-  /** Its tokens end with it. @throws RecorderError not_found */
+  /** Revokes a grant and its write tokens. @throws RecorderError not_found */
   revokeGrant(id: string, by: string): Promise<Grant>;
-  /** All of them `to` somebody who is no more. */
+  /** Revokes all grants to a peer that was removed. */
   revokeGrantsTo(to: string, by: string): Promise<Grant[]>;
-  /** The secret is in this answer and nowhere else. @throws RecorderError conflict, without a grant to write in force */
+  /**
+   * Creates a write token. Only this response has the secret.
+   * @throws RecorderError conflict, if no grant allows writing
+   */
   mintToken(
     request: {
       readonly rack: string;
       readonly expiresAt?: Date | undefined;
       readonly label?: string | undefined;
-      /** Under a grant to them: `bearer` or `peer:NAME`. Default: whichever lasts longest. */
+      /** Use a grant to `bearer` or `peer:NAME`. Default: the grant that expires last. */
       readonly to?: string | undefined;
     },
     by: string,
@@ -65,7 +72,7 @@ export interface RecorderService {
   /** @throws RecorderError not_found */
   revokeToken(id: string, by: string): Promise<WriteToken>;
 
-  /** Oldest first, behind `after`. */
+  /** Lists review entries with `seq` greater than `after`, oldest first. */
   review(options: {
     readonly rack?: string | undefined;
     readonly after?: number | undefined;
@@ -73,7 +80,7 @@ export interface RecorderService {
   }): Promise<{ readonly entries: readonly ReviewEntry[]; readonly next: number | null }>;
 
   /**
-   * On the disk when it resolves. Events whose id the rack has already are counted and not stored again.
+   * Stores events. They are on disk when it resolves. Events whose id the rack already has are counted as duplicates.
    * @throws RecorderError unauthorized (the token), conflict `rack_disarmed` or `redaction_too_slow`, too_many, invalid
    */
   ingest(
@@ -84,18 +91,18 @@ export interface RecorderService {
     readonly rack: RackId;
     readonly accepted: number;
     readonly duplicates: number;
-    /** Matches that were taken out. */
+    /** Number of redacted matches. */
     readonly redacted: number;
   }>;
 
   /**
-   * Removes the whole history of a rack from the data directory, and looks whether it is gone, before it resolves.
+   * Deletes the whole history of a rack from the data directory and verifies that it is gone.
    * @throws RecorderError not_found
    */
   purge(id: string, by: string): Promise<Tombstone & { readonly verified: true }>;
 
-  /** Applies all bounds now. Also done once a minute. */
+  /** Applies all retention limits now. Also runs once a minute. */
   sweep(): Promise<void>;
-  /** What was captured is stored before. */
+  /** Stores captured events, then closes. */
   close(): Promise<void>;
 }

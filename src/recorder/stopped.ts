@@ -10,16 +10,16 @@ import { currentGeneration, historyPath } from './histories/files.ts';
 import type { Place, Verb } from './types.ts';
 
 /**
- * The racks of a host that is not running, by the grants in force. Nothing is written: not even into the review that
- * somebody read.
- * @param folder the recorder's
+ * Reads the racks of a host that is not running, as far as active grants allow. Nothing is written; even the review
+ * gets no entry about the read.
+ * @param folder folder of the recorder
  */
 export const stoppedTranscripts = (folder: string, now: () => Date): Transcripts => ({
   async readable(by) {
     const { granted, purged } = controlOf(folder, by, now().toISOString());
     const readable = racks.flatMap((rack) => {
       const generation = granted.has(rack) ? currentGeneration(folder, rack) : undefined;
-      // What was to be purged when the host was killed is gone for whoever reads.
+      // A history whose purge was interrupted by a kill must not be read.
       return generation === undefined || generation < (purged.get(rack) ?? 0)
         ? []
         : [
@@ -37,7 +37,7 @@ export const stoppedTranscripts = (folder: string, now: () => Date): Transcripts
 
 interface Control {
   readonly granted: ReadonlyMap<RackId, Place | undefined>;
-  /** Generations that there are when purges under way are done. */
+  /** Generation of each rack after its unfinished purges. */
   readonly purged: ReadonlyMap<string, number>;
 }
 
@@ -64,7 +64,7 @@ function controlOf(folder: string, by: string, now: string): Control {
       granted: widest(
         grants
           .filter(({ verbs, to }) => (JSON.parse(verbs) as Verb[]).includes('read') && isFor(to, by))
-          // An older host's grants have no such columns.
+          // Databases of older hosts lack these columns.
           .map(({ rack, after_generation = null, after_seq = null }) => ({
             rack,
             after_generation,

@@ -1,9 +1,9 @@
 import type { RackId } from '../watch/index.ts';
 
-/** What is kept of the texts: nothing of them, their sizes and circumstances, or the texts themselves. */
+/** Recorded content: `none`; `metadata`: sizes and attributes; `full`: the texts themselves. */
 export type Content = 'none' | 'metadata' | 'full';
 
-/** Bounds of a rack's history; the oldest events go first. */
+/** Retention limits of a rack's history. The oldest events are deleted first. */
 export interface Retention {
   readonly days: number;
   readonly bytes: number;
@@ -13,7 +13,7 @@ export interface Retention {
 export interface Policy {
   readonly content: Content;
   readonly retention: Retention;
-  /** RE2 expressions; `@name` stands for a set of our own. What they match is never stored. */
+  /** RE2 expressions, or names of built-in pattern sets (`@name`). Matches are never stored. */
   readonly redact: readonly string[];
 }
 
@@ -41,9 +41,12 @@ export interface Grant {
   readonly id: string;
   readonly rack: RackId;
   readonly verbs: readonly Verb[];
-  /** `bearer`: whoever has the host's own; `peer:<name>`: the peer that had this name when it was granted. */
+  /**
+   * Grantee. `bearer`: the holder of the host's bearer token. `peer:<name>`: the peer that had this name at the time of
+   * the grant.
+   */
   readonly to: string;
-  /** Also what was recorded before it was granted may be read. */
+  /** Whether events recorded before the grant can be read. */
   readonly includes_past: boolean;
   readonly granted_at: string;
   readonly granted_by: string;
@@ -51,14 +54,14 @@ export interface Grant {
   readonly revoked_at: string | null;
 }
 
-/** An end of a rack's history: of its file, and of an event in it. */
+/** Position in a rack's history. */
 export interface Place {
-  /** Number of the history file: a purge begins the next one. */
+  /** Number of the history file. A purge starts the next one. */
   readonly generation: number;
   readonly seq: number;
 }
 
-/** Who has a peer's name now. A peer that is minted again under the name is another one. */
+/** The peer that has a name now. A peer that is minted again under the same name is another peer. */
 export interface PeerIdentity {
   readonly id: string;
   readonly minted_at: string;
@@ -68,7 +71,7 @@ export interface PeerIdentity {
 export interface WriteToken {
   readonly id: string;
   readonly rack: RackId;
-  /** It counts as long as this grant, which has the verb `write`, does. */
+  /** Id of the grant with the verb `write` that authorizes the token. The token is valid as long as the grant. */
   readonly grant: string;
   readonly label: string | null;
   readonly minted_at: string;
@@ -78,21 +81,24 @@ export interface WriteToken {
 
 /** An event before it is stored. */
 export interface NewEvent {
-  /** Unique in its rack. */
+  /** Id, unique in its rack. */
   readonly id: string;
   readonly at: string;
-  /** `message`, `reasoning`, `tool_call`, `tool_result`, `completion`, `task`, `run`, `step`, `request`, or what a sender calls it. */
+  /**
+   * `message`, `reasoning`, `tool_call`, `tool_result`, `completion`, `task`, `run`, `step`, `request`, or a client's
+   * own kind.
+   */
   readonly kind: string;
-  /** What it is about: the id of a completion, task, run or session. */
+  /** Id of the completion, task, run or session that the event belongs to. */
   readonly subject?: string | undefined;
   readonly role?: string | undefined;
   readonly model?: string | undefined;
   readonly content?: string | undefined;
-  /** Circumstances: numbers, short texts. */
+  /** Metadata: numbers and short texts. */
   readonly attributes?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** What was removed: all that is left of a history. */
+/** Summary of a purged history. */
 export interface Tombstone {
   readonly id: string;
   readonly rack: RackId;
@@ -122,7 +128,7 @@ export interface ReviewEntry {
     | 'purge'
     | 'expired';
   readonly rack: RackId | null;
-  /** Counts and what was before and after; never a text of a history. */
+  /** Counts, and values before and after the action; never content of a history. */
   readonly details: Readonly<Record<string, unknown>>;
 }
 

@@ -4,13 +4,13 @@ import { didYouMean } from '../words/nearest.ts';
 
 export interface FlagRow {
   readonly kind: 'flag' | 'text' | 'number' | 'list';
-  /** What stands for the value in the help text. */
+  /** Placeholder of the value in the help text. */
   readonly value?: string;
   readonly help: string;
 }
 
 export interface CommandRow {
-  /** Words behind the command, for the help text. */
+  /** Placeholders of the positional arguments, for the help text. */
   readonly words: string;
   readonly least: number;
   readonly most: number;
@@ -18,7 +18,7 @@ export interface CommandRow {
   readonly help: string;
 }
 
-/** What a tool's command line is made of. */
+/** Commands and flags of a tool. */
 export interface ToolTable {
   readonly flags: Readonly<Record<string, FlagRow>>;
   readonly commands: Readonly<Record<string, CommandRow>>;
@@ -46,7 +46,7 @@ export type InvocationOf<Table extends ToolTable> =
   | { readonly command: 'help' }
   | { readonly command: 'version' };
 
-/** Reads a command line. Throws `UsageError` with every fault. */
+/** Parses a command line. Throws `UsageError` with all faults. */
 export function parseArguments<Table extends ToolTable>(
   table: Table,
   args: readonly string[],
@@ -78,7 +78,8 @@ export function parseArguments<Table extends ToolTable>(
     if (row.kind === 'flag') {
       if (value !== undefined) faults.push(`--${name} takes no value, got ${JSON.stringify(value)}`);
       flags[name] = true;
-      // The lenient mode takes the next flag as the value; that is a forgotten value. A number may be negative.
+      // In lenient mode parseArgs reads the next flag as the value; the user forgot the value. A number may be
+      // negative.
     } else if (value === undefined || value === '' || (!token.inlineValue && /^--?[a-z]/.test(value))) {
       faults.push(`--${name} needs a value`);
     } else if (row.kind === 'number') {
@@ -107,7 +108,7 @@ export function parseArguments<Table extends ToolTable>(
   throw new UsageError(faults);
 }
 
-/** What does not belong to a command. */
+/** Faults of flags and positional arguments that a command does not take. */
 function misplaced(
   { commands, shared }: ToolTable,
   verb: string,
@@ -122,7 +123,7 @@ function misplaced(
     .map((name) => `--${name} does not belong to the command ${verb}`);
   if (words.length >= row.least && words.length <= row.most) return faults;
   const got = words.length === 0 ? 'none' : words.map((word) => `'${word}'`).join(' ');
-  return [...faults, `${verb} takes ${row.words === '' ? 'no further words' : row.words}, got ${got}`];
+  return [...faults, `${verb} takes ${row.words === '' ? 'no arguments' : row.words}, got ${got}`];
 }
 
 const optionsOf = ({ flags }: ToolTable) => ({
@@ -136,6 +137,6 @@ const optionsOf = ({ flags }: ToolTable) => ({
   version: { type: 'boolean' as const, short: 'v' },
 });
 
-/** The values of a list flag: repeated, or separated by commas. */
+/** The values of a list flag, which can be repeated or separated by commas. */
 export const listOf = (given: readonly string[] | undefined): string[] =>
   (given ?? []).flatMap((each) => each.split(',').map((part) => part.trim())).filter((part) => part !== '');

@@ -1,7 +1,7 @@
 import { errorMessage } from '../util/error-message.ts';
 import { systemCode } from '../util/system-code.ts';
 
-/** A file that cannot be read, or is not what it should be. Exit code 2, as for wrong usage. */
+/** A file that cannot be read or has invalid content. Exit code 2, as for wrong usage. */
 export class FileError extends Error {
   constructor(path: string, why: string) {
     super(`${path}: ${why}`);
@@ -16,6 +16,6 @@ const fileFaults: Readonly<Record<string, string>> = {
   EACCES: "not allowed to read it; check the file's owner and mode",
 };
 
-/** What a failed file operation means. */
+/** Explains a failed file operation. */
 export const fileError = (path: string, thrown: unknown): FileError =>
   new FileError(path, fileFaults[systemCode(thrown) ?? ''] ?? errorMessage(thrown));

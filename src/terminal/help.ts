@@ -3,7 +3,7 @@ import type { ToolTable } from './arguments.ts';
 
 const width = 80;
 
-/** The help text of a tool: its commands, and the flags of all and of each. */
+/** Formats the help text of a tool: its commands, shared flags and flags of single commands. */
 export function toolHelp(
   { flags, commands, shared }: ToolTable,
   { head, exitCodes }: { readonly head: readonly string[]; readonly exitCodes: readonly [string, string][] },
@@ -29,7 +29,7 @@ export function toolHelp(
     ...table(
       [
         ...shared.map(flagRow),
-        ['-h, --help', 'print this and exit'],
+        ['-h, --help', 'print this help and exit'],
         ['-v, --version', 'print the version and exit'],
       ],
       width,

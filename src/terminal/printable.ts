@@ -1,14 +1,14 @@
-/** Controls of a terminal, and marks that turn the direction of what follows. */
+/** Control characters and bidirectional formatting characters. */
 const commands = /[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu;
 
-/** Names from files and servers may hold anything: neither a line of their own nor a command to the terminal. */
+/** Replaces control characters in text from files and servers, so that it cannot add lines or control the terminal. */
 export const printable = (text: string): string => text.replaceAll(commands, '\uFFFD');
 
-/** JSON in which what a terminal obeys is escaped, too; line breaks between its parts stay. */
+/** Escapes control characters in JSON text. Line breaks between its tokens stay. */
 export const harmlessJson = (text: string): string =>
   text.replaceAll(commands, (mark) =>
     mark === '\n' ? mark : `\\u${mark.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 
-/** A value as JSON for people and programs. */
+/** Indented JSON with control characters escaped. */
 export const jsonText = (value: unknown): string => harmlessJson(JSON.stringify(value, undefined, 2));

@@ -1,17 +1,17 @@
 type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
-/** The process, or what a test gives instead. */
+/** The process, or a test double. */
 export interface SignalSource {
   on(signal: StopSignal, listener: () => void): unknown;
 }
 
-/** The exit code that a shell reports for a process that SIGINT ended. */
+/** Exit code that a shell reports for a process ended by SIGINT. */
 export const interruptedExitCode = 130;
 
 /**
  * Calls `onStop` with 1 at the first SIGINT, SIGTERM or SIGHUP, and with 2, 3, ... at each further request to stop.
- * Only SIGINT and SIGTERM are further requests: a terminal that closes sends SIGHUP more than once (the shell, then the
- * kernel), a service manager sends SIGTERM and SIGHUP together, and nobody is impatient then.
+ * SIGHUP does not count as a further request: a closing terminal sends it more than once (the shell, then the kernel),
+ * and a service manager sends it together with SIGTERM.
  */
 export function onStopSignals(source: SignalSource, onStop: (request: number) => void): void {
   let isStopping = false;

@@ -10,18 +10,18 @@ const formats = {
 } as const;
 
 export type Style = keyof typeof formats;
-/** Colours a text, or leaves it as it is. */
+/** Colors a text, or returns it unchanged. */
 export type Paint = (style: Style, text: string) => string;
 
-/** Colours where the stream is a terminal that has them and `NO_COLOR` does not forbid them. */
+/** Colors text if the stream is a terminal with colors and `NO_COLOR` is not set. */
 export const painter =
   (stream: NodeJS.WritableStream): Paint =>
   (style, text) =>
     text === '' ? '' : styleText(formats[style], text, { stream });
 
-/** How output is laid out. */
+/** Layout of the output. */
 export interface Look {
   readonly paint: Paint;
-  /** Columns; infinite where the output is no terminal. */
+  /** Width in columns. Infinite if the output is not a terminal. */
   readonly width: number;
 }

@@ -2,13 +2,13 @@ import { printable } from './printable.ts';
 import type { Look, Style } from './style.ts';
 import { clip, widthOf } from './text.ts';
 
-/** A cell: its text, with a colour where it needs one. */
+/** Text of a cell, optionally with a style. */
 export type TableCell = string | readonly [style: Style, text: string];
 
 export interface TableColumn {
   readonly title: string;
   readonly align?: 'right';
-  /** Gives way when the terminal is narrow, down to `least` columns. */
+  /** The column can shrink to this width when the terminal is narrow. */
   readonly least?: number;
 }
 
@@ -17,7 +17,7 @@ const between = 2;
 const textOf = (cell: TableCell | undefined): string =>
   printable(typeof cell === 'string' ? cell : (cell?.[1] ?? ''));
 
-/** What each column needs to show all that is in it. */
+/** Width of each column that fits its title and all its cells. */
 export const widthsFor = (
   columns: readonly Pick<TableColumn, 'title'>[],
   rows: readonly (readonly TableCell[])[],
@@ -26,11 +26,11 @@ export const widthsFor = (
     Math.max(widthOf(printable(title)), ...rows.map((row) => widthOf(textOf(row[at])))),
   );
 
-/** A line of these widths, two spaces apart. */
+/** Total width of columns, two spaces apart. */
 export const lineWidth = (widths: readonly number[]): number =>
   widths.reduce((sum, each) => sum + each + between, -between);
 
-/** A row, each cell cut or filled to the width of its column. */
+/** Formats a row. Each cell is cut or padded to the width of its column. */
 export function tableLine(
   columns: readonly TableColumn[],
   widths: readonly number[],
@@ -61,7 +61,7 @@ export const headLine = (columns: readonly TableColumn[], widths: readonly numbe
     'dim',
   );
 
-/** Rows under their titles, two spaces apart. Columns with `least` shrink to fit the terminal. */
+/** Formats a table with titles, two spaces apart. Columns with a minimum width shrink to fit the terminal. */
 export function table(
   columns: readonly TableColumn[],
   rows: readonly (readonly TableCell[])[],

@@ -8,17 +8,17 @@ const tabStop = 4;
 
 interface Cell {
   readonly text: string;
-  /** Columns that it takes. */
+  /** Width in columns. */
   readonly width: number;
-  /** Index in the line, UTF-16. */
+  /** Index in the line, in UTF-16 units. */
   readonly index: number;
-  /** Of it in the line, UTF-16. */
+  /** Length in the line, in UTF-16 units. */
   readonly length: number;
-  /** Where it begins on the screen. */
+  /** Column at which it begins. */
   readonly column: number;
 }
 
-/** A line as a terminal shows it: tabs become spaces, wide characters take two columns. */
+/** Splits a line into cells as a terminal shows them: tabs become spaces, wide characters take two columns. */
 export function cellsOf(line: string): readonly Cell[] {
   const cells: Cell[] = [];
   let column = 0;
@@ -37,12 +37,12 @@ export function cellsOf(line: string): readonly Cell[] {
   return cells;
 }
 
-/** Columns that a text takes. */
+/** Width of a text in columns. */
 export const widthOf = (text: string): number =>
-  // Most text is ASCII.
+  // Fast path: most text is ASCII.
   /^[\x20-\x7e]*$/.test(text) ? text.length : cellsOf(text).reduce((sum, cell) => sum + cell.width, 0);
 
-/** A text cut to a width, with a sign that it was. */
+/** Cuts a text to a width. A text that was cut ends in an ellipsis. */
 export function clip(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   return `${cellsOf(text)
@@ -51,7 +51,7 @@ export function clip(text: string, width: number): string {
     .join('')}…`;
 }
 
-/** Words in lines of at most `width` columns, later ones indented. */
+/** Wraps a text into lines of at most `width` columns. Lines after the first are indented. */
 export function wrap(text: string, width: number, indent: string): string[] {
   const lines: string[] = [];
   let line = '';

@@ -263,7 +263,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(broken).toMatchObject({
       code: 'download_failed',
       message: expect.stringMatching(
-        /broke off after .* of 3\.8 MiB .*load the model again to go on/,
+        /interrupted after .* of 3\.8 MiB .*load the model again to resume/,
       ) as string,
     });
     cuts = [];
@@ -312,7 +312,9 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     const model = `${far.url}/tiny.gguf`;
     expect(await load(lathe, { model })).toMatchObject({
       code: 'quota_exceeded',
-      message: expect.stringMatching(/after .* of 3\.8 MiB the browser keeps no more .* taken/) as string,
+      message: expect.stringMatching(
+        /the browser refused to store more than .* of 3\.8 MiB .* used/,
+      ) as string,
     });
     expect((await load(lathe, { model, cache: false })).text).toMatch(/^I am lathe's/);
   });

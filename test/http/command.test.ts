@@ -124,7 +124,7 @@ describe('start-up', () => {
       expect(await second.exit).toEqual({ code: 1, signal: null });
       return second.output.stderr;
     };
-    const advice = `uses the data directory ${dataDir}; stop it, or give this one its own with --data-dir DIR.\n`;
+    const advice = `uses the data directory ${dataDir}; stop it, or give this host its own directory with --data-dir DIR.\n`;
     expect(await refused()).toBe(`lathe: another host (process ${pid}) ${advice}`);
     writeFileSync(join(dataDir, 'host.pid'), 'no number');
     expect(await refused()).toBe(`lathe: another host ${advice}`);
@@ -219,7 +219,7 @@ describe('start-up', () => {
     const host = start(['--port', '0', '--data-dir', '/proc/nothing']);
     expect((await host.exit).code).toBe(1);
     expect(host.output.stderr).toMatch(
-      /^lathe: the data directory \/proc\/nothing cannot be used: .*--data-dir DIR\.\n$/,
+      /^lathe: cannot use the data directory \/proc\/nothing: .*--data-dir DIR\.\n$/,
     );
   });
 
@@ -240,10 +240,12 @@ describe('start-up', () => {
     }
     const wrong = start(['--gpu', '--port', '0', '--data-dir', folder, '--model', 'smal-q8_0']);
     expect((await wrong.exit).code).toBe(1);
-    expect(wrong.output.stderr).toContain("(did you mean 'Small-Q8_0'?). Known: lathe-tiny, Small-Q8_0.");
+    expect(wrong.output.stderr).toContain(
+      "(did you mean 'Small-Q8_0'?). Known models: lathe-tiny, Small-Q8_0.",
+    );
     const absent = start(['--gpu', '--port', '0', '--model', './nothing']);
     expect((await absent.exit).code).toBe(1);
-    expect(absent.output.stderr).toMatch(/there is no model file and no folder .*nothing\./);
+    expect(absent.output.stderr).toMatch(/there is no file or folder .*nothing\./);
   });
 });
 

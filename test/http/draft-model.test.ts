@@ -79,7 +79,7 @@ describe('a host with --draft', () => {
     // Its tokens are others, so that it could not be loaded with the draft model.
     await complete(url, { model: 'toy', prompt: 'x', max_tokens: 4 });
     expect(drafted?.output.stderr).toMatch(
-      /^--draft is for lathe-tiny-q8_0\.gguf: nothing drafts for toy\.gguf$/m,
+      /^--draft applies to lathe-tiny-q8_0\.gguf only: toy\.gguf runs without a draft model$/m,
     );
     const back = await complete(url, { ...bodies[1], model: 'lathe-tiny' });
     expect(back.choices).toEqual((await complete(plainUrl, bodies[1]!)).choices);

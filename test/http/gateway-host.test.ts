@@ -139,7 +139,7 @@ it('a host whose gateway.toml names another database says which one it uses', as
   writeFileSync(config, 'database = "sqlite:elsewhere.db"\n');
   const host = startScriptedHost(['--gpu', '--port', '0', '--data-dir', dataDir, '--gateway-config', config]);
   await host.url();
-  expect(host.output.stderr).toContain(`make its keys with --database sqlite:${join(dataDir, 'lathe.db')}`);
+  expect(host.output.stderr).toContain(`create its keys with --database sqlite:${join(dataDir, 'lathe.db')}`);
   await host.end();
 
   const none = startScriptedHost(['--port', '0', '--data-dir', dataDir, '--gateway-config', 'none.toml']);

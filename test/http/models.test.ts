@@ -65,14 +65,14 @@ describe('models list', () => {
     const { code, stdout } = await run(folder, 'list');
     expect(code).toBe(0);
     expect(stdout.split('\n')[0]).toMatch(
-      /^NAME +ARCHITECTURE +PARAMETERS +QUANTISATION +SIZE +CONTEXT +REMARK$/,
+      /^NAME +ARCHITECTURE +PARAMETERS +QUANTIZATION +SIZE +CONTEXT +REMARK$/,
     );
     expect(lineOf(stdout, 'lathe-tiny')).toMatch(/llama +3\.7M +Q8_0 +3\.8 MiB +1024 +embedded$/);
     expect(lineOf(stdout, 'owner--tiny/tiny-Q8_0')).toMatch(/llama +3\.7M +Q8_0 +3\.8 MiB +1024$/);
     expect(lineOf(stdout, 'o--face')).toMatch(/qwen2 +\S+ +BF16 .* 256$/);
     expect(lineOf(stdout, 'o--mlc')).toMatch(/qwen2 +\S+ +Q4_0 .* 256$/);
     expect(lineOf(stdout, 'o--cut/cut')).toMatch(/unusable: .*download it again/);
-    expect(lineOf(stdout, 'o--half/half')).toMatch(/unusable: the download did not finish .*pull it again/);
+    expect(lineOf(stdout, 'o--half/half')).toMatch(/unusable: the download is incomplete .*pull it again/);
     expect(lineOf(stdout, 'o--strange/strange')).toMatch(/rwkv .*unusable: .*unknown architecture 'rwkv'/);
     expect(lineOf(stdout, 'o--web/page')).toMatch(/unusable: .*a web page/);
     expect(lineOf(stdout, 'o--split/big')).toMatch(
@@ -115,7 +115,7 @@ describe('models show', () => {
       /^memory +13\.3 MiB for a sequence of 1024 tokens$/m,
       /^tokenizer +gpt2, 2048 tokens$/m,
       /^chat template +yes$/m,
-      /^digest +not known of these files \(models verify computes and keeps it\)$/m,
+      /^digest +not computed yet \(models verify computes and stores it\)$/m,
       /^ +Q8_0 +29 +3\.7M/m,
     ])
       expect(stdout).toMatch(line);
@@ -123,7 +123,7 @@ describe('models show', () => {
     for (const elsewhere of await Promise.all(others)) {
       expect(elsewhere.code).toBe(0);
       expect(elsewhere.stdout).toMatch(
-        /^digest +not kept for what lies elsewhere \(models verify prints it\)$/m,
+        /^digest +not stored for models outside the data directory \(models verify prints it\)$/m,
       );
     }
     const wrong = await run(folder, 'show', 'tiny-q8');
@@ -135,7 +135,7 @@ describe('models show', () => {
     const { code, stderr } = await run(folder, 'show', 'cut');
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /^lathe: 'o--cut\/cut' cannot be read: .*the file ends at byte 40000.*download it again\n$/,
+      /^lathe: cannot read 'o--cut\/cut': .*the file ends at byte 40000.*download it again\n$/,
     );
   });
 });
@@ -172,7 +172,7 @@ describe('models rm', () => {
     const folder = dataDirOf({ 'a--x/m.gguf': tiny, 'b--x/m.gguf': tiny });
     const { code, stderr } = await run(folder, 'rm', 'm');
     expect(code).toBe(1);
-    expect(stderr).toContain("several pulled models are called 'm': a--x/m, b--x/m");
+    expect(stderr).toContain("'m' matches several pulled models: a--x/m, b--x/m");
     expect(left(folder)).toContain('a--x/m.gguf');
   });
 });
@@ -198,9 +198,9 @@ describe('models verify', () => {
     const good = await run(folder, 'verify');
     expect(good).toMatchObject({ code: 0, stderr: '' });
     expect(lineOf(good.stdout, 'o--face')).toMatch(
-      /ok +sha256:[0-9a-f]{64} +4 of 4 files by checksum, every tensor whole and finite$/,
+      /ok +sha256:[0-9a-f]{64} +checksums of 4 of 4 files, all tensors complete and finite$/,
     );
-    expect(lineOf(good.stdout, 'o--tiny/tiny-Q8_0')).toMatch(/ +1 of 1 files by checksum/);
+    expect(lineOf(good.stdout, 'o--tiny/tiny-Q8_0')).toMatch(/ +checksums of 1 of 1 files/);
     const [digest = ''] = /sha256:\w{64}/.exec(lineOf(good.stdout, 'o--tiny/tiny-Q8_0')) ?? [];
     expect((await run(folder, 'show', 'tiny-q8_0')).stdout).toMatch(new RegExp(`^digest +${digest}$`, 'm'));
 
@@ -215,15 +215,13 @@ describe('models verify', () => {
     expect(code).toBe(1);
     expect(stderr).toBe('lathe: 3 of 3 models are bad: o--face, o--half/half, o--tiny/tiny-Q8_0\n');
     const problems = Object.fromEntries(entries.map(({ name, problems: found }) => [name, String(found)]));
-    expect(problems['o--face']).toMatch(
-      /tokenizer\.json has 1 bytes, it was published with \d+; pull the model again/,
-    );
-    expect(problems['o--half/half']).toMatch(/half\.gguf\.part did not finish; pull it again/);
+    expect(problems['o--face']).toMatch(/tokenizer\.json has 1 bytes, expected \d+; pull the model again/);
+    expect(problems['o--half/half']).toMatch(/half\.gguf\.part is incomplete; pull it again/);
     expect(problems['o--tiny/tiny-Q8_0']).toMatch(
       /does not match its sha256 \(expected [0-9a-f]{64}, got [0-9a-f]{64}\)/,
     );
     expect((await run(folder, 'verify', 'o/tiny/tiny-q8_0')).code).toBe(1);
-    expect((await run(folder, 'show', 'tiny-q8_0')).stdout).toMatch(/^digest +not known of these files/m);
+    expect((await run(folder, 'show', 'tiny-q8_0')).stdout).toMatch(/^digest +not computed yet/m);
   });
 
   test('of an MLC folder compares the shards with its own checksums', async () => {
@@ -254,7 +252,7 @@ describe('models verify', () => {
 
     // The same content, written again: nobody can tell that without reading it.
     writeFileSync(join(folder, 'models', 'top.gguf'), tiny);
-    expect(await shown('top')).toMatch(/^not known of these files/);
+    expect(await shown('top')).toMatch(/^not computed yet/);
     expect(await shown('o/x')).toBe(digests['o--x/tiny']);
     await run(folder, 'rm', 'o/x');
     expect((await run(folder, 'rm', 'top')).code).toBe(0);
@@ -274,13 +272,13 @@ describe('models verify', () => {
     expect(code).toBe(1);
     expect(lineOf(stdout, 'o--cut/cut')).toMatch(/BAD .*download it again/);
     expect(lineOf(stdout, 'o--x/nan')).toMatch(
-      /BAD +- +tensor 'blk\.\d\.\w+\.weight' holds a value that is no number \(row \d+\)/,
+      /BAD +- +tensor 'blk\.\d\.\w+\.weight' has a value that is not finite \(row \d+\)/,
     );
     expect(lineOf(stdout, 'o--x/good')).toMatch(
-      /ok +sha256:[0-9a-f]{64} +no checksum known, every tensor whole and finite/,
+      /ok +sha256:[0-9a-f]{64} +no checksums known, all tensors complete and finite/,
     );
     expect((await run(folder, 'verify', modelsPath('lathe-tiny-q8_0.gguf'))).code).toBe(0);
-    expect((await run(freshDataDir(), 'verify')).stdout).toBe('there are no pulled models\n');
+    expect((await run(freshDataDir(), 'verify')).stdout).toBe('no pulled models\n');
   });
 });
 
@@ -305,13 +303,13 @@ describe('pull', () => {
       stderr: '',
     });
     expect(readFileSync(path).equals(tiny)).toBe(true);
-    expect((await pullOnce('o/tiny')).stderr).toBe('already there, whole and right\n');
+    expect((await pullOnce('o/tiny')).stderr).toBe('already downloaded and verified\n');
     expect(await pullOnce('o/tiny:Q4_K_M')).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("no GGUF file 'Q4_K_M' in the repository; there are: tiny-Q8_0.gguf"),
+      stderr: expect.stringContaining("the repository has no GGUF file 'Q4_K_M'; it has: tiny-Q8_0.gguf"),
     });
     expect(lineOf((await run(folder, 'verify')).stdout, 'o--tiny/tiny-Q8_0')).toMatch(
-      /1 of 1 files by checksum/,
+      /checksums of 1 of 1 files/,
     );
     await hub.close();
   });

@@ -104,7 +104,7 @@ describe('beside a host that runs', () => {
     await expect.poll(() => models('--url', url)).toEqual(all);
     const page = ['query', 'completions', '--url', url, '--select', 'requested_model', '--limit', '2'];
     expect((await run(page)).stdout).toContain('2 rows of 5');
-    expect((await run(page)).stdout).toContain('there are more: --all');
+    expect((await run(page)).stdout).toContain('there are more rows: use --all');
     const paged = (await run([...page, '--all', '--json'])).stdout.trim().split('\n');
     const rows = paged.map((line) => (JSON.parse(line) as { rows: string[][] }).rows.map(([model]) => model));
     expect(rows).toEqual([['d', 'c'], ['b', 'a'], ['first']]);
@@ -143,7 +143,7 @@ describe('beside a host that runs', () => {
       code: 2,
       stdout: '',
       stderr: [
-        "lathe observe: --where 'wir eq x': 'wir' is no column of completions (did you mean 'wire'?)",
+        "lathe observe: --where 'wir eq x': 'wir' is not a column of completions (did you mean 'wire'?)",
         "lathe observe: --where 'total_ms gt x': expected a number",
         'See: node dist/observe.js --help\n',
       ].join('\n'),
@@ -185,7 +185,7 @@ describe('beside a host that runs', () => {
     await new Promise((go) => other.close(go));
     expect(lost.code).toBe(1);
     expect(lost.stderr).toMatch(
-      /^lathe observe: a host \(process \d+\) has the data directory .* there is another one: name its address with --url\n$/,
+      /^lathe observe: a host \(process \d+\) runs on the data directory .* the host at .* is another one: name its address with --url\n$/,
     );
     expect(heard).toEqual([undefined]);
     const away = await run(['query', 'acts', '--data-dir', dataDir], { LATHE_URL: address });
@@ -241,7 +241,7 @@ describe('tail', () => {
     await until(() => shown().length >= expected().length);
     host.kill('SIGTERM');
     await host.exit;
-    await until(() => one.output.stderr.includes('trying again'));
+    await until(() => one.output.stderr.includes('retrying'));
     host = startSource(['--port', at], { LATHE_DATA_DIR: dataDir });
     url = await host.url();
     for (let more = 0; more < 5; more++) await knock();
@@ -250,7 +250,7 @@ describe('tail', () => {
     expect(shown()).toEqual(expected());
     one.child.kill('SIGINT');
     expect(await one.exit).toBe(0);
-    expect(one.output.stderr).toContain('it answers again');
+    expect(one.output.stderr).toContain('connected again');
   });
 });
 
@@ -276,8 +276,8 @@ describe('on the data directory of a host that is not running', () => {
     const { latest, table, racks } = await both();
     expect(latest).toBe(3);
     expect(table).toMatchObject({ code: 0, stdout: expect.stringContaining('no_resident_model') });
-    expect(racks.stdout).toContain('warning: no host is running that could write it down');
-    expect(racks.stdout).toContain('left out: the rack completions: nobody granted it to be read');
+    expect(racks.stdout).toContain('warning: no host is running, so this read is not recorded');
+    expect(racks.stdout).toContain('left out: the rack completions: there is no grant to read it');
   });
 
   test('also after it was killed', async () => {

@@ -219,7 +219,7 @@ describe("ollama's client", () => {
     });
     const shown = await ollama.show({ model });
     expect(shown.capabilities).toEqual(expect.arrayContaining(['completion', 'tools', 'insert']));
-    await expect(ollama.delete({ model })).rejects.toThrow(/part of the host/);
+    await expect(ollama.delete({ model })).rejects.toThrow(/embedded in the host/);
     await expect(ollama.push({ model })).rejects.toMatchObject({ status_code: 501 });
   });
 });

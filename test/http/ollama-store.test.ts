@@ -69,7 +69,7 @@ describe('pull', () => {
       for await (const line of await ollama.pull({ model: 'hf.co/owner/tiny-GGUF', stream: true }))
         expect(line.status).not.toBe('success');
     };
-    await expect(cut()).rejects.toThrow(/no such repository|HTTP 404/);
+    await expect(cut()).rejects.toThrow(/the repository or its revision|HTTP 404/);
     expect(existsSync(at('owner--tiny-GGUF', 'tiny-Q8_0.gguf.part'))).toBe(true);
     expect(await names()).not.toContain('owner--tiny-GGUF:tiny-Q8_0');
 
@@ -135,8 +135,10 @@ describe('pull', () => {
       );
     }
     for (const model of ['hf.co/only', 'hf.co/../x/y', 'hf:o/n/..'])
-      await expect(ollama.pull({ model })).rejects.toThrow(/is no repository/);
-    await expect(ollama.pull({ model: 'hf.co/owner/absent' })).rejects.toThrow(/no such repository/);
+      await expect(ollama.pull({ model })).rejects.toThrow(/is not a repository/);
+    await expect(ollama.pull({ model: 'hf.co/owner/absent' })).rejects.toThrow(
+      /the repository or its revision/,
+    );
     expect(await ollama.pull({ model: 'lathe-tiny' })).toEqual({ status: 'success' });
   });
 });
@@ -197,7 +199,7 @@ describe('copy and delete', () => {
     expect(readdirSync(at('folder-copy')).sort()).toEqual(readdirSync(at('o--face')).sort());
     expect(await names()).toEqual(expect.arrayContaining(['me/small', 'folder-copy']));
     await expect(ollama.copy({ source: 'tiny-Q8_0', destination: 'me/small' })).rejects.toThrow(
-      /already a model/,
+      /a model of this name exists already/,
     );
     await expect(ollama.copy({ source: 'absent', destination: 'x' })).rejects.toThrow(
       "model 'absent' not found; GET /api/tags lists the models",
@@ -227,12 +229,12 @@ describe('copy and delete', () => {
     const response = await post('/api/copy', { source: 'lathe-tiny', destination });
     expect([response.status, await response.json()]).toEqual([
       400,
-      { error: expect.stringMatching(/is no name/) },
+      { error: expect.stringMatching(/is not a valid model name/) },
     ]);
   });
 
-  test('only models of the data directory are deleted', async () => {
-    await expect(ollama.delete({ model: 'lathe-tiny' })).rejects.toThrow(/part of the host/);
+  test('what is deleted is a model of the data directory', async () => {
+    await expect(ollama.delete({ model: 'lathe-tiny' })).rejects.toThrow(/embedded in the host/);
     for (const model of ['../../etc', 'absent', '..'])
       await expect(ollama.delete({ model })).rejects.toThrow(/not found/);
     await ollama.delete({ model: 'mine:v1' });
@@ -366,7 +368,7 @@ describe('create', () => {
     const wrong = await upload(other, digestOf(tiny));
     expect([wrong.status, await wrong.json()]).toEqual([
       400,
-      { error: expect.stringMatching(/^the content has the digest sha256:[0-9a-f]{64}, not sha256:/) },
+      { error: expect.stringMatching(/^the content has the digest sha256:[0-9a-f]{64}, expected sha256:/) },
     ]);
     expect((await upload(other, 'sha256:../../x')).status).toBeGreaterThanOrEqual(400);
     expect((await upload(other, 'md5:00')).status).toBe(400);
@@ -383,7 +385,7 @@ describe('create', () => {
       [{ files, from: 'lathe-tiny' }, /name a stored model here, or uploads/],
       [{ files: { '../x.gguf': digestOf(tiny) } }, /expected the name of a file/],
       [{ files: { 'x.gguf': digestOf(tiny) } }, /send it with POST \/api\/blobs/],
-      [{ files: { 'x.txt': digestOf(other) } }, /is no GGUF file/],
+      [{ files: { 'x.txt': digestOf(other) } }, /is not a GGUF file/],
       [{ from: 'lathe-tiny', template: '{{ .Prompt }}' }, /template: templates in Go's/],
       [{ from: 'lathe-tiny', adapters: { a: 'b' } }, /adapters are not supported/],
       [{ from: 'lathe-tiny', quantize: 'q4_K_M' }, /--quantize/],

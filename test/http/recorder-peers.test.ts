@@ -50,7 +50,7 @@ describe('grants of a peer', () => {
     await grant('peer:bob');
     const before = await read(bob.headers);
     expect(before.ids).toEqual([]);
-    expect(before.left).toContain('what was recorded in the rack external before it was granted');
+    expect(before.left).toContain('events recorded in the rack external before the grant');
     // Neither figures nor questions tell of it.
     const counted = await at.query(
       { surface: 'transcript', aggregate: [{ fn: 'count' }, { fn: 'sum', column: 'bytes' }] },

@@ -62,7 +62,7 @@ export const tokenFor = (
   });
 
 /** Before anything was kept. */
-const noHistory = 'there is no history that may be read';
+const noHistory = 'there is no rack that you can read';
 
 /** A host of the contract tests, and what the observe and recorder planes are asked with. */
 export async function startWatchedHost(options: Options) {

@@ -72,7 +72,7 @@ describe('a model file on disk', () => {
     const missing = join(folder, 'missing.gguf');
     await expect(openNamed(missing)).rejects.toMatchObject({
       code: 'not_found',
-      message: expect.stringMatching(/missing\.gguf: no such file; name a GGUF file or the folder/),
+      message: expect.stringMatching(/missing\.gguf: no such file; name a GGUF file or a model folder/),
     });
     await expect(openNamed(join(path, 'below-a-file'))).rejects.toMatchObject({ code: 'not_found' });
   });

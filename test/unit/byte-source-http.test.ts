@@ -139,11 +139,11 @@ describe('a model on a web server', () => {
     });
     const onNotice = (notice: string) => void notices.push(notice);
     const source = await openUrl(url, { attempts: 3, retryDelayMs: 1, idleMs: 300, noticeMs: 20, onNotice });
-    await expect(source.read(0, 1000)).rejects.toThrow(`${url}: nothing came for 0.3 s (3 attempts)`);
+    await expect(source.read(0, 1000)).rejects.toThrow(`${url}: no data for 0.3 s (3 attempts)`);
     expect(asked).toBe(3);
     const dropped = 'the connection is dropped after 0.3 s without any';
     expect(notices).toContain(`${url}: no data for 0.02 s; ${dropped} (attempt 1 of 3)`);
-    expect(notices).toContain(`${url}: nothing came for 0.3 s; connecting again (attempt 3 of 3)`);
+    expect(notices).toContain(`${url}: no data for 0.3 s; connecting again (attempt 3 of 3)`);
   });
 
   it('gives up after the maximum number of attempts, with the reason', async () => {
@@ -217,7 +217,7 @@ describe('a model on a web server', () => {
     expect(await source.read(0, 10)).toEqual(bytes.slice(0, 10));
     await expect(openUrl(url, { ...quick, sizeBytes: 99_999 })).rejects.toMatchObject({
       code: 'changed',
-      message: expect.stringMatching(/has 100000 bytes, but is listed with 99999/),
+      message: expect.stringMatching(/has 100000 bytes, but the list says 99999/),
     });
   });
 

@@ -29,7 +29,7 @@ describe('mcp', () => {
       `${table('notes', 'serve')}${pins}lost = "sha256:${'0'.repeat(64)}"\n${table('dead', 'die')}${table('off', 'serve', 'enabled = false\n')}`,
     );
     const list = await lathe(['mcp', 'list', '--config', pinned]);
-    expect(list.stdout).toMatch(/^notes +\S+ +up +13 pinned, 1 pinned but gone$/m);
+    expect(list.stdout).toMatch(/^notes +\S+ +up +13 pinned, 1 pinned but no longer listed$/m);
     expect(list.stdout).toMatch(/^dead +\S+ +down +it ended \(exit code 3\): no database at \/x$/m);
     expect(list.stdout).toMatch(/^off +\S+ +disabled$/m);
     const rows = JSON.parse((await lathe(['mcp', 'list', '--json', '--config', pinned])).stdout) as unknown;
@@ -40,10 +40,10 @@ describe('mcp', () => {
     ]);
     const show = (await lathe(['mcp', 'show', 'notes', '--config', pinned])).stdout;
     expect(show).toContain(
-      'read_note\n  agents call it  mcp_notes_read_note\n  state           pinned: runs at once\n',
+      'read_note\n  tool name       mcp_notes_read_note\n  state           pinned: runs without approval\n',
     );
     expect(show).toContain(
-      'lost\n  agents call it  mcp_notes_lost\n  state           pinned, but the server has it no more',
+      'lost\n  tool name       mcp_notes_lost\n  state           pinned, but no longer listed by the server',
     );
     const json = JSON.parse(
       (await lathe(['mcp', 'pins', 'notes', '--json', '--config', config])).stdout,

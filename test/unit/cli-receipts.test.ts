@@ -82,8 +82,8 @@ describe('receipts verify FILE', () => {
     ['no file', ['/none/there.json', '--key', strangerKey], 'the receipt /none/there.json cannot be read'],
     ['no key of 32 bytes', ['FILE', '--key', 'c2hvcnQ='], '--key: expected the base64 of 32 bytes'],
     ['no key at all', ['FILE'], 'there is no host.key in'],
-    ['no JSON', ['TEXT', '--key', strangerKey], 'holds no JSON'],
-    ['no receipt', ['LIST', '--key', strangerKey], 'it is not a JSON object'],
+    ['no JSON', ['TEXT', '--key', strangerKey], 'is not JSON'],
+    ['no receipt', ['LIST', '--key', strangerKey], 'it is no JSON object'],
   ])('refuses %s in one line', async (_, words, message) => {
     const files: Readonly<Record<string, unknown>> = { FILE: receipts[0], TEXT: 'no', LIST: [] };
     const args: string[] = [];
@@ -99,7 +99,7 @@ describe('receipts verify FILE', () => {
 describe('receipts verify', () => {
   it('finds a whole chain in order, and where a broken one is broken', async () => {
     const whole = await lathe(['receipts', 'verify']);
-    expect(whole).toEqual({ stdout: `3 receipts, all in order, signed by ${keyId}\n`, stderr: '', code: 0 });
+    expect(whole).toEqual({ stdout: `3 receipts, all valid, signed by ${keyId}\n`, stderr: '', code: 0 });
     const stranger = await lathe(['receipts', 'verify', '--key', strangerKey]);
     expect(stranger.stderr).toContain('the chain of receipts is broken at receipt 1: it is signed by');
     const tamper = (receipt: object) =>
@@ -128,7 +128,7 @@ describe('receipts verify', () => {
   it('tells a data directory that no host has used, and makes no key in it', async () => {
     const { stderr, code } = await lathe(['receipts', 'verify'], elsewhere);
     expect(stderr).toContain(
-      `there is no database ${join(elsewhere.LATHE_DATA_DIR, 'lathe.db')}: no host has run with it`,
+      `there is no database ${join(elsewhere.LATHE_DATA_DIR, 'lathe.db')}: no host has used it`,
     );
     expect(code).toBe(1);
   });

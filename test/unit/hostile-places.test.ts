@@ -97,7 +97,7 @@ describe('the list of a hub', () => {
     expect(await pullFrom([{ type: 'file', ...entry }])).toMatchObject({
       name: 'PullError',
       code: 'server',
-      message: expect.stringContaining('the list of files of o/m is not one'),
+      message: expect.stringContaining('the file list of o/m is not valid'),
     });
     expect(await readdir(folder)).toEqual([]);
   });
@@ -118,7 +118,7 @@ describe('the list of a hub', () => {
       checksum,
     }));
     expect(() => chooseModel(files, 'm7-00001-of-99999.gguf')).toThrow(
-      /holds 1 parts of m7-00001-of-99999\.gguf only; missing: m7-00002-of-99999\.gguf.* and 99990 more/,
+      /has only 1 parts of m7-00001-of-99999\.gguf; missing: m7-00002-of-99999\.gguf.* and 99990 more/,
     );
   });
 });

@@ -176,7 +176,7 @@ describe('the command line', () => {
       'unknown flag --josn (did you mean --json?)',
       '--rounds: expected a number, got "many"',
       '--target needs a value',
-      "ops takes no further words, got 'x'",
+      "ops takes no arguments, got 'x'",
     ]);
     expect(faultsOf(() => parse('chekc k.wgsl'))[0]).toContain(
       "unknown command 'chekc' (did you mean 'check'?)",

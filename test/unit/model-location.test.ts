@@ -93,7 +93,7 @@ describe('the model that a name means', () => {
 
   it('that is unknown is told beside those there are, each by a name that is its own', async () => {
     await put('a--x/m.gguf', 'b--x/m.gguf', 'b--x/n.gguf', 'c--x/lathe-tiny.gguf');
-    await expect(locate('zzz')).rejects.toThrow(/Known: lathe-tiny, a--x\/m, b--x\/m, n\. Fetch/);
+    await expect(locate('zzz')).rejects.toThrow(/Known models: lathe-tiny, a--x\/m, b--x\/m, n\. Download/);
   });
 
   it('is a folder or a file that is there, and an address as it stands', async () => {
@@ -103,8 +103,8 @@ describe('the model that a name means', () => {
     expect(await locate('https://host/x')).toBe('https://host/x');
     expect(await locate(undefined)).toBe('/package/models/lathe-tiny-q8_0.gguf');
     expect(await locate('lathe-tiny')).toBe('/package/models/lathe-tiny-q8_0.gguf');
-    await expect(locate('./nowhere')).rejects.toThrow(/no model file and no folder/);
-    await expect(locate('z')).rejects.toThrow(/Known: lathe-tiny, y\. Fetch one/);
+    await expect(locate('./nowhere')).rejects.toThrow(/no file or folder/);
+    await expect(locate('z')).rejects.toThrow(/Known models: lathe-tiny, y\. Download one/);
   });
 });
 

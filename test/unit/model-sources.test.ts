@@ -286,7 +286,7 @@ describe('what a hub lists of a file', () => {
   it('says of large weights that they are not checked, and still checks what lies beside them', async () => {
     const files = await open([{ ...gguf, wrongChecksum }, json], { wholeBytes: 16 });
     expect(files.notes).toEqual([
-      "hf:owner/tiny: the weights are read by ranges and not checked against the hub's checksums; 'pull' downloads and checks them",
+      "hf:owner/tiny: the weights are read by ranges and not verified against the hub's checksums; 'pull' downloads and verifies them",
     ]);
     await readsRight(files);
     hub.files = [gguf, { ...json, content: new TextEncoder().encode('[]') }];

@@ -24,7 +24,7 @@ describe('a query whose rows are found in time', () => {
     return () => look;
   }
 
-  it('is ended while they are put into groups, too', async () => {
+  it('is also ended while rows are grouped', async () => {
     const url = freshSqlite();
     await observing(url, undo);
     const path = url.replace(/^sqlite:/, '');
@@ -54,7 +54,7 @@ describe('a query whose rows are found in time', () => {
 });
 
 describe('a PostgreSQL that hangs', () => {
-  it('takes connections and says nothing: whoever asks hears of it as soon as of a slow answer', async () => {
+  it('accepts connections without responding: queries fail as soon as slow ones', async () => {
     const sockets: Socket[] = [];
     const server = createServer((socket) => sockets.push(socket.on('error', () => undefined)));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -80,7 +80,7 @@ describe('a recorder that fails', () => {
     readable: () => Promise.resolve({ racks: [], withheld: [] }),
     read: () => Promise.resolve(),
   };
-  it('is not the host’s failure, and is told', async () => {
+  it('is reported, and is not a failure of the host', async () => {
     const { observe } = await observing(freshSqlite(), undo, {
       transcripts: { ...works, readable: broken },
     });

@@ -31,7 +31,7 @@ const column = ({ columns, rows }: ObserveEnvelope, name: string) =>
   rows.map((row) => row[columns.findIndex((one) => one.name === name)]);
 
 describeDatabases('the observe plane', (freshUrl, kind) => {
-  it('answers in one envelope, which says what the answer is about', async () => {
+  it('answers with one envelope that describes the result', async () => {
     const host = await observing(await freshUrl(), undo);
     await wholeHost(host);
     const query = {
@@ -75,7 +75,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     expect(last.coverage.denominator?.rows).toBe(4);
   });
 
-  it('tells gaps of the time that is asked about', async () => {
+  it('lists gaps in the time range of the query', async () => {
     const host = await observing(await freshUrl(), undo);
     const gap = (id: string, from: string, to: string, surface = 'completions') => ({
       id,
@@ -112,7 +112,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     });
   });
 
-  it('answers of a database that is older than a surface, and says so', async () => {
+  it('answers for a database that is older than a surface, with a warning', async () => {
     const host = await observing(await freshUrl(), undo);
     await host.insert('acts', [
       {
@@ -140,11 +140,11 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     });
     expect(answer.warnings).toEqual([expect.stringContaining('older than the surface completions')]);
     const gateway = await host.observe.query({ surface: 'gateway_requests' }, 'operator');
-    expect(gateway.warnings).toEqual([expect.stringContaining('no gateway keeps its ledger')]);
+    expect(gateway.warnings).toEqual([expect.stringContaining('no gateway uses this database')]);
     expect((await host.observe.query({ surface: 'acts' }, 'operator')).rows).toHaveLength(1);
   });
 
-  it('says how to narrow what takes too long, and is there for the next query at once', async () => {
+  it('says how to narrow a slow query, and serves the next query at once', async () => {
     const host = await observing(await freshUrl(), undo, { budgetMs: 25 });
     const names =
       'id, endpoint_id, wire, operation, "by", engine, outcome, started_at, ended_at, stream, total_ms';
@@ -167,7 +167,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     const refusal = (await host.observe.query(heavy, 'operator').catch((error: unknown) => error)) as Error;
     expect(refusal).toMatchObject({ kind: 'over_budget', code: 'query_over_budget' });
     expect(refusal.message).toMatch(
-      /^No answer within 25 ms: .*searched.*p95_total_ms needs every value.*gathered by id, wire/,
+      /^The query took more than 25 ms: .*searches.*p95_total_ms must hold every value.*groups rows by id, wire/,
     );
     expect(refusal.message).toContain('"column": "started_at", "op": "gte"');
     expect(refusal.message).toMatch(/leave out p95_total_ms; or group by fewer columns\.$/);
@@ -178,7 +178,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     else expect(coverage.denominator.rows).toBe(300_000);
   });
 
-  it('refuses what is no query, with all that is wrong', async () => {
+  it('refuses invalid queries with all violations', async () => {
     const { observe } = await observing(await freshUrl(), undo);
     await expect(
       observe.query(
@@ -196,7 +196,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     expect(() => observe.schema('task')).toThrow("did you mean 'tasks'?");
   });
 
-  it('reads what racks keep, as far as somebody granted it, and tells that it did', async () => {
+  it('reads racks as far as granted, and records the read in the review', async () => {
     const { recorder } = await makeRecorder(`${kind}-racks`);
     const host = await observing(await freshUrl(), undo, { transcripts: recorder.transcripts });
     const said = (by = 'bearer') => host.observe.ask('said_about', { parameters: { subject: 't1' } }, by);
@@ -239,7 +239,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     ]);
     expect(JSON.stringify(answer)).not.toContain('abcdefghijklmnopqrstuvwxyz');
     expect(answer.redactions).toContainEqual({
-      what: 'passages of texts in the rack agent',
+      what: 'passages in the rack agent',
       reason: expect.stringContaining('policy') as string,
       count: 1,
     });

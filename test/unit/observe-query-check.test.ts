@@ -9,7 +9,7 @@ const faults = (body: unknown) =>
   );
 
 describe('a query', () => {
-  it('is told all that is wrong with it at once, each with its place and the nearest name', () => {
+  it('is refused with all violations at once, each with its path and the nearest name', () => {
     const told = faults({
       surface: 'tasks',
       selekt: ['id'],
@@ -130,7 +130,7 @@ describe('a query', () => {
     expect(Object.keys(faults(body))).toEqual(['aggregate[0].fn']);
   });
 
-  it('names at most 50 things, however much is wrong', () => {
+  it('reports at most 50 violations', () => {
     const strange = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`x${n}`, n]));
     const { violations, message } = caught(() => checked({ surface: 'tasks', ...strange }));
     expect(violations).toHaveLength(50);
@@ -168,7 +168,7 @@ describe('a cursor', () => {
   const now = new Date('2026-06-15T12:00:00.000Z');
   const cursor = () => nextCursor(checked(body), row, now);
 
-  it('is of its query alone, whatever the limit', () => {
+  it('belongs to its query, whatever the limit', () => {
     const given = cursor();
     expect(checked({ ...body, cursor: given, limit: 7 }).after).toEqual([null, row.o1, 't1']);
     const reordered = { order_by: [{ column: 'prompt_tokens' }], select: ['id'], surface: 'tasks' };
@@ -182,7 +182,7 @@ describe('a cursor', () => {
       expect(faults({ ...other, cursor: given })['cursor']).toContain('another query');
   });
 
-  it('is refused where somebody changed it', () => {
+  it('is refused if it was modified', () => {
     const { query, after, ...rest } = JSON.parse(Buffer.from(cursor() ?? '', 'base64url').toString()) as {
       query: string;
       after: unknown[];
@@ -207,7 +207,7 @@ describe('a cursor', () => {
     expect(checked({ ...body, cursor: made(['9223372036854775807', at, id]) }).after).toHaveLength(3);
   });
 
-  it('carries numbers exactly, and gives up texts that are too long', () => {
+  it('carries numbers exactly, and is omitted for texts that are too long', () => {
     const numbers = { surface: 'completions', select: ['id'], order_by: [{ column: 'decode_ms' }] };
     const query = checked(numbers);
     for (const value of [0.1, 1e-9, 5e-324, 1.7976931348623157e308, Infinity, Number.NaN, -0.3]) {

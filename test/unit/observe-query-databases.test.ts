@@ -138,7 +138,7 @@ describe('conditions', () => {
 });
 
 describe('rows', () => {
-  it('are the newest first, and go on behind ties and what is not known', async () => {
+  it('are newest first, and pages continue after ties and null values', async () => {
     const rows = Array.from({ length: 60 }, (_, n) =>
       completion(n % 7, {
         id: `c${n}`,
@@ -177,7 +177,7 @@ describe('rows', () => {
     }
   });
 
-  it('that come meanwhile do not push others to the next page', async () => {
+  it('that arrive meanwhile do not move others to the next page', async () => {
     await insert(
       'completions',
       Array.from({ length: 10 }, (_, n) => completion(n)),
@@ -267,7 +267,7 @@ describe('rows', () => {
 });
 
 describe('figures', () => {
-  it('that a gateway says are never in the column of those that the host counted', async () => {
+  it('reported by a gateway are never in the column of those counted by the host', async () => {
     const said = { engine: 'gateway', wire: 'agent', prompt_tokens: 20, completion_tokens: 2 };
     await insert('completions', [
       completion(1, { prompt_tokens: 10, completion_tokens: 1 }),
@@ -502,7 +502,7 @@ describe('surfaces', () => {
     ]);
   });
 
-  it('receipts say what they hold, whatever a text in them looks like', async () => {
+  it('receipts are read correctly, whatever texts they contain', async () => {
     const receipt = (more: object) =>
       JSON.stringify({ id: 'x', outcome: 'completed', started_at: at(1), ...more });
     const row = { endpoint_id: 'here', kind: 'task', ended_at: at(2), prev_digest: 'p', digest: 'd' };
@@ -551,7 +551,7 @@ describe('surfaces', () => {
     }
   });
 
-  it('of histories show the racks that are attached, and nothing without one', async () => {
+  it('of histories show the attached racks, and nothing without one', async () => {
     const [sqlite] = databases;
     if (!sqlite) throw new Error('SQLite is always there');
     const columns = await sqlite.read('pragma agent.table_info(events)');
@@ -586,7 +586,7 @@ describe('surfaces', () => {
   });
 });
 
-describe('what is asked most often', () => {
+describe('common queries', () => {
   const ordered = surfaces.filter(({ source }) => source !== 'racks');
   it.each(ordered)('goes along an index from its end: $name', async ({ name }) => {
     const [sqlite] = databases;

@@ -27,7 +27,7 @@ const statements = (query: unknown, kind: (typeof kinds)[number]): string[] => {
   );
 };
 
-describe('what a caller writes', () => {
+describe('input of a caller', () => {
   it('is never part of a statement', () => {
     fc.assert(
       fc.property(validQueries(), fc.constantFrom(...kinds), (query, kind) => {
@@ -66,7 +66,7 @@ describe('queries of all kinds', () => {
   });
   const inAll = surfaces.filter(({ source }) => source !== 'racks');
 
-  it('are answered alike by both databases, in one page and in many', async () => {
+  it('have the same results in both databases, in one page and in many', async () => {
     await fc.assert(
       fc.asyncProperty(validQueries(inAll), async (query) => {
         const [whole, ...others] = await Promise.all(
@@ -95,7 +95,7 @@ describe('queries of all kinds', () => {
     );
   });
 
-  it('are refused whole or answered, whatever stands in them, and change nothing', async () => {
+  it('are refused or answered, whatever they contain, and change nothing', async () => {
     const counts = async () => {
       const all: unknown[][] = [];
       for (const database of databases)

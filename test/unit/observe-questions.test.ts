@@ -67,7 +67,7 @@ describe('named questions', () => {
     },
   );
 
-  it('name what is wrong with what they are asked, all of it at once', () => {
+  it('report all violations at once', () => {
     expect(caught(() => asked('slowest_turn', {}))).toMatchObject({
       kind: 'not_found',
       code: 'unknown_question',
@@ -85,7 +85,7 @@ describe('named questions', () => {
       'parameters.wire',
     ]);
     expect(refusal.message).toContain("did you mean 'agent'?");
-    expect(refusal.message).toContain('-15m, -24h, -7d');
+    expect(refusal.message).toContain('-15m, -24h or -7d');
     for (const body of [[], 'x', 7, { parameters: [] }, { parameters: 'x' }])
       expect(caught(() => asked('slowest_turns', body)).kind).toBe('invalid');
     expect(asked('slowest_turns', undefined).surface).toBe('completions');

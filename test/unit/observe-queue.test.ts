@@ -64,7 +64,7 @@ test.each(['query', 'questions/load'])(
   },
 );
 
-test('a full queue refuses at once; those in it are answered in the order of coming', async () => {
+test('a full queue refuses at once; queued queries are answered in order', async () => {
   const turns = new Turns({ atOnce: 1, mostWaiting: 2, waitMs: 600_000 });
   const held = Promise.withResolvers<void>();
   const order: number[] = [];

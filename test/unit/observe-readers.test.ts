@@ -216,7 +216,7 @@ describe('a reader of SQLite', () => {
     expect(log ?? '').toBe('');
   });
 
-  it('leaves every byte of a database as it is that was left behind by a crash', async () => {
+  it('does not change a byte of a database that a crash left', async () => {
     const url = freshSqlite();
     const path = pathOf(url);
     await write(url, 'create table t (a); insert into t values (1)');
@@ -231,7 +231,7 @@ describe('a reader of SQLite', () => {
     expect([readFileSync(path), readFileSync(`${path}-wal`)]).toEqual(before);
   });
 
-  it('reads another file that took the place of the one that it has open', async () => {
+  it('reads the new file after the open one was replaced', async () => {
     const url = freshSqlite();
     await write(url, 'create table t (a); insert into t values (1)');
     const reader = readerOf(url);
@@ -261,7 +261,7 @@ describe('a reader of SQLite', () => {
     expect(existsSync(pathOf(url))).toBe(text !== undefined);
   });
 
-  it('goes on after a thread that broke down', async () => {
+  it('continues after a thread failed', async () => {
     const breaking = join(dirname(pathOf(freshSqlite())), 'breaking.mjs');
     writeFileSync(
       breaking,
@@ -278,13 +278,13 @@ describe('a reader of SQLite', () => {
     for (const sql of ['break', 'end']) {
       await expect(ask(reader, sql)).rejects.toMatchObject({
         kind: 'unavailable',
-        message: expect.stringContaining('broke down') as string,
+        message: expect.stringContaining('the thread that reads the database failed') as string,
       });
       expect(await ask(reader, 'select a from t')).toEqual([{ a: 1 }]);
     }
   });
 
-  it('leaves statements that it cannot end to themselves, two of them, and says so to who comes then', async () => {
+  it('abandons up to two statements that it cannot end, then refuses', async () => {
     const url = freshSqlite();
     await write(url, 'create table t (a); insert into t values (1)');
     const reader = readerOf(url);
@@ -300,7 +300,7 @@ describe('a reader of SQLite', () => {
     await expect.poll(() => ask(reader, 'select a from t').catch(() => 'busy')).toEqual([{ a: 1 }]);
   });
 
-  it('ends a statement in time that looks at the clock, and keeps the thread', async () => {
+  it('ends a statement with time checks in time, and keeps the thread', async () => {
     const url = freshSqlite();
     await write(url, 'create table t (a); insert into t values (1)');
     const reader = readerOf(url);
@@ -324,7 +324,7 @@ describe('racks', () => {
   };
   const events = { sql: 'select content from agent.events', parameters: [] };
 
-  it.each([null, 'a main database'])('are there for a statement and gone after it (%s)', async (main) => {
+  it.each([null, 'a main database'])('are attached for one statement only (%s)', async (main) => {
     const url = freshSqlite();
     await write(url, 'create table t (a)');
     const rack = rackAt(dirname(pathOf(url)), ['first']);
@@ -339,7 +339,7 @@ describe('racks', () => {
     expect(await reader.read(events, options)).toEqual([{ content: 'first' }]);
   });
 
-  it('are read as they are after a purge that put another file in their place', async () => {
+  it('are read from the new file after a purge', async () => {
     const url = freshSqlite();
     await write(url, 'create table t (a)');
     const folder = dirname(pathOf(url));
@@ -454,7 +454,7 @@ describePostgres('a reader of PostgreSQL', (freshUrl) => {
     expect(existsSync('/tmp/lathe-copied')).toBe(false);
   });
 
-  it('ends a statement whose time is over, and has the connection for the next', async () => {
+  it('ends a statement whose time is over, and reuses the connection', async () => {
     const reader = readerOf(await freshUrl());
     await expect(ask(reader, 'select pg_sleep(60)', [], 50)).rejects.toMatchObject({
       kind: 'over_budget',
@@ -463,7 +463,7 @@ describePostgres('a reader of PostgreSQL', (freshUrl) => {
     expect(await ask(reader, 'select 1 as n')).toEqual([{ n: 1 }]);
   });
 
-  it('says what to do when the server is away', async () => {
+  it('says what to do if the server is not reachable', async () => {
     const reader = readerOf('postgres:///lathe?host=/nowhere&user=lathe&password=hidden');
     await expect(ask(reader, 'select 1')).rejects.toMatchObject({
       kind: 'unavailable',

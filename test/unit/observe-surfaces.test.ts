@@ -53,7 +53,7 @@ describe('surfaces', () => {
       unit: 'ms',
       provenance: 'measured',
       nullable: true,
-      description: 'From the request to the first piece of its answer.',
+      description: 'From the request to the first piece of the answer.',
       operators: ['eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in', 'not_in', 'is_null'],
       aggregates: ['count', 'count_distinct', 'sum', 'avg', 'min', 'max', 'p50', 'p95', 'p99'],
     });
@@ -68,7 +68,7 @@ describe('surfaces', () => {
     expect(long).toMatchObject({ operators: ['is_null'], aggregates: ['count'] });
   });
 
-  it('are not found under other names, and the nearest is told', () => {
+  it('are not found under other names; the nearest name is suggested', () => {
     const error = caught(() => surfaceOf('completion'));
     expect(error).toBeInstanceOf(ObserveError);
     expect(error).toMatchObject({ kind: 'not_found', code: 'unknown_surface' });

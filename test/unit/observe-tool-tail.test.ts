@@ -64,7 +64,7 @@ const windowOn = (more: Partial<ConstructorParameters<typeof TailWindow>[2]> = {
 const idsOf = ({ rows }: { readonly rows: readonly (readonly unknown[])[] }) =>
   rows.map(([id]) => String(id));
 
-test('what was there is not shown but for the latest, and only what was asked for', async () => {
+test('existing rows are not printed except the latest, and only the selected columns', async () => {
   store([
     ['old', ago(8 * 3_600_000)],
     ['edge', ago(6 * 3_600_000 + 1)],
@@ -80,7 +80,7 @@ test('what was there is not shown but for the latest, and only what was asked fo
   expect(rows).toEqual([['chat']]);
 });
 
-test('a row comes late, a page is full, a minute has thousands', async () => {
+test('handles late rows, full pages and minutes with thousands of rows', async () => {
   store(Array.from({ length: 2500 }, (_, n) => [`a${n}`, ago(5000)] as const));
   const window = windowOn();
   await window.begin(0);
@@ -102,7 +102,7 @@ test('a condition that a row comes to fit shows it then', async () => {
   expect(idsOf(await window.next())).toEqual(['x']);
 });
 
-test('every row once, whenever it comes, however often it fails meanwhile', async () => {
+test('prints every row once, whenever it arrives and however often requests fail', async () => {
   let run = 0;
   await fc.assert(
     fc.asyncProperty(
@@ -139,7 +139,7 @@ test('every row once, whenever it comes, however often it fails meanwhile', asyn
   );
 });
 
-test('where it takes too long it looks back less far, and still loses nothing new', async () => {
+test('narrows the window when queries take too long, without losing new rows', async () => {
   const window = windowOn();
   await window.begin(0);
   let length: number | undefined;

@@ -100,7 +100,7 @@ describe('the command line', () => {
     );
   });
 
-  test('all that is wrong with its form is told at once', () => {
+  test('all syntax faults are reported at once', () => {
     expect(
       faultsOf(() =>
         bodyOf({
@@ -112,12 +112,12 @@ describe('the command line', () => {
       ),
     ).toEqual([
       "--where 'total_ms': expected 'COLUMN OP VALUE', as 'total_ms > 1000'",
-      "--where 'total_ms gtt 5': 'gtt' is no operator (did you mean 'gt'?)",
+      "--where 'total_ms gtt 5': 'gtt' is not an operator (did you mean 'gt'?)",
       "--where 'total_ms gt': gt needs a value",
-      "--group-by 'started_at:hours': 'hours' is no part of the time (did you mean 'hour'?)",
-      "--aggregate 'p96(total_ms)': 'p96' is no aggregate (did you mean 'p95'?)",
+      "--group-by 'started_at:hours': 'hours' is not a bucket (did you mean 'hour'?)",
+      "--aggregate 'p96(total_ms)': 'p96' is not an aggregate (did you mean 'p95'?)",
       "--aggregate 'p95 total_ms': expected 'FN(COLUMN)', as 'p95(total_ms)' or 'count as answers'",
-      "--order-by 'model:down': 'down' is no direction: expected asc, desc",
+      "--order-by 'model:down': 'down' is not a direction: expected asc, desc",
     ]);
     expect(faultsOf(() => parametersOf(['since', '=x']))).toHaveLength(2);
     expect(faultsOf(() => parseObserveArguments(['tial', 'acts']))[0]).toContain("did you mean 'tail'?");
@@ -127,7 +127,7 @@ describe('the command line', () => {
     ]);
     expect(faultsOf(() => parseObserveArguments(['surfaces', '--all', 'x']))).toEqual([
       '--all does not belong to the command surfaces',
-      "surfaces takes no further words, got 'x'",
+      "surfaces takes no arguments, got 'x'",
     ]);
   });
 
@@ -139,7 +139,7 @@ describe('the command line', () => {
     });
   });
 
-  test('what the plane says is told in the words of the flags', () => {
+  test('violations of the plane are reported with the flags that caused them', () => {
     const flags = flagsOf('query', 'acts', '--where', 'a eq 1', '--where', 'b eq 2', '--group-by', 'x,y');
     const told = (path: string) => inFlags({ path, message: 'is wrong' }, flags);
     expect(told('where[1].value[0]')).toBe("--where 'b eq 2': is wrong");
@@ -191,7 +191,7 @@ describe('values for people', () => {
     expect(shortTime('2024-02-29T12:00:00.001Z', asOf)).toBe('2024-02-29 12:00:00');
   });
 
-  test('a head has the unit that the name does not say', () => {
+  test('a heading has the unit unless the name contains it', () => {
     const head = (name: string, unit?: string, type: ShownResult['type'] = 'number') =>
       headOf({ name, type, provenance: 'derived', ...(unit === undefined ? {} : { unit }) });
     expect(head('total_ms', 'ms')).toBe('total_ms');
@@ -233,7 +233,7 @@ const answers = fc
   );
 
 describe('a table', () => {
-  test('fits the terminal and does nothing to it, whatever is in it', () => {
+  test('fits the terminal and cannot control it, whatever it contains', () => {
     fc.assert(
       fc.property(answers, fc.integer({ min: 30, max: 200 }), ([columns, rows], width) => {
         const table = new AnswerTable({ paint, width });
@@ -269,7 +269,7 @@ describe('a table', () => {
     ]);
   });
 
-  test('where there is little room, texts give way, and then columns without a value', () => {
+  test('in a narrow terminal texts shrink first, then columns without values are dropped', () => {
     const table = new AnswerTable({ paint, width: 29 });
     expect(table.lines(columns, rows, '')).toEqual([
       'wire      total_ms  code',
@@ -279,7 +279,7 @@ describe('a table', () => {
     expect(table.hidden).toEqual(['finish']);
   });
 
-  test('what comes later stands below, without another head', () => {
+  test('later rows are appended without another heading', () => {
     const table = new AnswerTable({ paint, width: Infinity });
     expect(table.lines(columns, [], '')).toEqual([]);
     expect(table.lines(columns, rows.slice(0, 1), '')).toHaveLength(2);
@@ -287,7 +287,7 @@ describe('a table', () => {
   });
 });
 
-test('below a table stands what it covers and what it lacks', () => {
+test('lines below a table describe coverage and omissions', () => {
   const envelope: ObserveEnvelope = {
     contract: 1,
     surface: 'completions',
@@ -308,9 +308,9 @@ test('below a table stands what it covers and what it lacks', () => {
   };
   const look = { paint, width: Infinity };
   expect(closingLines({ rows: 3, more: true, hidden: ['a', 'b'] }, envelope, look)).toEqual([
-    '3 groups of 340 rows, from 2026-06-15T10:00:00.000Z to 2026-06-15T11:00:00.000Z; there are more: --all, or a larger --limit',
+    '3 groups of 340 rows, from 2026-06-15T10:00:00.000Z to 2026-06-15T11:00:00.000Z; there are more rows: use --all or a larger --limit',
     'rows with a value: first_token_ms 12',
-    'no room for a, b: --select some, or --json',
+    'columns that do not fit: a, b; use --select or --json',
     'gap: 1 row lost between A and B (overload)',
     'warning: \uFFFD[2Jno time',
     'left out: passages (2): its policy',

@@ -67,7 +67,7 @@ const write = (path: string, statement: string) => {
   db.close();
 };
 
-describe('a data directory without a host is read, and nothing of it changes', () => {
+describe('a data directory without a host is read and not changed', () => {
   test('after an orderly end', async () => {
     write(database, `${act} (1, '2026-06-15T10:00:00.000Z', 'here', 'approve', 'p', 'operator', 'applied')`);
     expect(readdirSync(dataDir)).toEqual(['lathe.db']);
@@ -99,7 +99,7 @@ describe('a data directory without a host is read, and nothing of it changes', (
     expect(photograph()).toEqual(before);
   });
 
-  test('a log without the file beside it is refused, with what to do', async () => {
+  test('a WAL without its shared-memory file is refused, with advice', async () => {
     writeAndDie(3);
     rmSync(`${database}-shm`);
     const before = photograph();
@@ -123,7 +123,7 @@ describe('a data directory without a host is read, and nothing of it changes', (
     await source.close();
   });
 
-  test('there is no database: that is said, and none is made', async () => {
+  test('a missing database is reported, and none is created', async () => {
     rmSync(database);
     await expect(actsIn()).rejects.toThrow(/there is no database at/);
     expect(readdirSync(dataDir)).toEqual([]);
@@ -167,7 +167,7 @@ describe('the racks of a data directory without a host', () => {
     }),
   );
 
-  test('are read by the grants in force, without a trace, which is said', async () => {
+  test('are read under active grants without a review entry, with a warning', async () => {
     const before = photograph();
     const { rows, redactions, warnings } = await transcript();
     expect(rows).toEqual([['agent', 'agent']]);
@@ -177,11 +177,11 @@ describe('the racks of a data directory without a host', () => {
       'the rack gateway',
       'the rack external',
     ]);
-    expect(warnings.join()).toContain('does not stand in the review');
+    expect(warnings.join()).toContain('is not recorded in the review');
     expect(photograph()).toEqual(before);
   });
 
-  test('a grant that expired or was revoked counts no more', async () => {
+  test('expired and revoked grants do not apply', async () => {
     write(join(folder(), 'recorder.db'), "update grants set expires_at = '2020-01-01T00:00:00.000Z'");
     expect((await transcript()).rows).toEqual([]);
     write(
@@ -196,11 +196,11 @@ describe('the racks of a data directory without a host', () => {
     const { rows, redactions } = await transcript();
     expect(rows).toEqual([]);
     expect(redactions.map(({ what }) => what)).toContain(
-      'what was recorded in the rack agent before it was granted',
+      'events recorded in the rack agent before the grant',
     );
   });
 
-  test('what was to be purged when the host was killed is not shown', async () => {
+  test('events whose purge was interrupted by a kill are not shown', async () => {
     write(
       join(folder(), 'recorder.db'),
       `insert into purges (id, rack, generation, at, "by", found) values ('d1', 'agent', 1, '', 'operator', '{}')`,
@@ -208,10 +208,10 @@ describe('the racks of a data directory without a host', () => {
     expect((await transcript()).rows).toEqual([]);
   });
 
-  test('beside a running host they are the host’s', async () => {
+  test('are only readable through a running host', async () => {
     const lock = lockDataDir(dataDir);
     try {
-      await expect(transcript()).rejects.toThrow(/a host \(process \d+\) has the data directory/);
+      await expect(transcript()).rejects.toThrow(/a host \(process \d+\) runs on the data directory/);
     } finally {
       lock.release();
     }
@@ -232,7 +232,7 @@ describe('whether a host has a data directory', () => {
       { cwd: repository, encoding: 'utf8', timeout: 600_000, killSignal: 'SIGKILL' },
     );
 
-  test('is seen without a trace', () => {
+  test('is detected without writing', () => {
     expect(holderOf(dataDir)).toBeUndefined();
     expect(readdirSync(dataDir)).toEqual(['lathe.db']);
     const lock = lockDataDir(dataDir);
@@ -245,7 +245,7 @@ describe('whether a host has a data directory', () => {
     expect(photograph()).toEqual(free);
   });
 
-  test('one that was killed has it no more, whoever has its number now', () => {
+  test('a killed host no longer holds it, even if its process id was reused', () => {
     hold("process.kill(process.pid, 'SIGKILL');");
     const before = photograph();
     expect(readdirSync(dataDir)).toContain('host.pid');
@@ -253,7 +253,7 @@ describe('whether a host has a data directory', () => {
     expect(photograph()).toEqual(before);
   });
 
-  test('looking keeps nobody from starting', () => {
+  test('checking does not prevent a start', () => {
     // Another process looks again and again, while this one takes the directory and gives it back.
     lockDataDir(dataDir).release();
     const { stderr, status } = hold(`

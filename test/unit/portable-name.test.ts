@@ -44,9 +44,9 @@ describe('a name that becomes a file', () => {
 
 test.each(['CON', 'aux.x', 'NUL', 'COM1', 'lpt9.v2', 'a.'])('no store takes the name %j', (name) => {
   expect(isConfigName(name)).toBe(false);
-  expect(() => placeOfName(name)).toThrow('is no name for a model');
-  expect(() => placeOfName(`mine/${name}`)).toThrow('is no name for a model');
-  expect(() => placeOfName(`mine:${name}`)).toThrow('is no name for a model');
+  expect(() => placeOfName(name)).toThrow('is not a valid model name');
+  expect(() => placeOfName(`mine/${name}`)).toThrow('is not a valid model name');
+  expect(() => placeOfName(`mine:${name}`)).toThrow('is not a valid model name');
   expect(parseReference(`${name}/model`)).toBeUndefined();
   expect(parseReference(`owner/${name}`)).toBeUndefined();
 });

@@ -43,7 +43,7 @@ describe('the file that pull takes without being told', () => {
 
   it('is asked for when several are equally good, listing them', () => {
     expect(() => choose(['a-Q8_0.gguf', 'b-Q8_0.gguf', 'c-F16.gguf'])).toThrow(
-      /several files are Q8_0, name one as REPO:FILE: a-Q8_0\.gguf \(1 MiB\), b-Q8_0\.gguf \(1 MiB\)/,
+      /several files have the type Q8_0; name one as REPO:FILE: a-Q8_0\.gguf \(1 MiB\), b-Q8_0\.gguf \(1 MiB\)/,
     );
   });
 
@@ -51,15 +51,15 @@ describe('the file that pull takes without being told', () => {
     expect(() => choose(['m-IQ3_XS.gguf', 'm-IQ2_XXS.gguf'])).toThrow(
       /Q8_0, Q6_K.*Q4_K_M.*IQ4_XS.*F16, BF16, F32.*m-IQ3_XS\.gguf/,
     );
-    expect(() => choose(['m-IQ3_XS.gguf'])).toThrow(/no file of a type that can be read/);
-    expect(() => choose(['README.md'])).toThrow(/holds no GGUF file, no config\.json with \.safetensors/);
+    expect(() => choose(['m-IQ3_XS.gguf'])).toThrow(/the repository has no file of a supported type/);
+    expect(() => choose(['README.md'])).toThrow(/has no GGUF file, no config\.json with \.safetensors/);
     expect(() => choose(['config.json', 'pytorch_model.bin'])).toThrow(/only PyTorch checkpoints/);
-    expect(() => choose([])).toThrow(/holds no GGUF file/);
+    expect(() => choose([])).toThrow(/has no GGUF file/);
   });
 
   it('is refused when parts of it are missing on the hub, naming them', () => {
     expect(() => choose(['m-Q8_0-00001-of-00003.gguf', 'm-Q8_0-00003-of-00003.gguf'])).toThrow(
-      /2 parts of m-Q8_0-00001-of-00003\.gguf only; missing: m-Q8_0-00002-of-00003\.gguf/,
+      /only 2 parts of m-Q8_0-00001-of-00003\.gguf; missing: m-Q8_0-00002-of-00003\.gguf/,
     );
   });
 });
@@ -87,7 +87,7 @@ describe('the file that pull is told to take', () => {
 
   it('is refused when it is not there, or when several fit', () => {
     expect(() => choose(paths, 'Q5_0')).toThrow(/no GGUF file 'Q5_0'.*m-Q8_0\.gguf/);
-    expect(() => choose(paths, 'x.gguf')).toThrow(/several files fit 'x\.gguf', name one: a\/x\.gguf/);
+    expect(() => choose(paths, 'x.gguf')).toThrow(/several files match 'x\.gguf'; name one: a\/x\.gguf/);
   });
 
   it('brings all parts of a split set, whichever part or quantisation is named', () => {
@@ -154,7 +154,7 @@ describe('a repository without GGUF', () => {
 
   it('says how it is named when a GGUF of it is asked for', () => {
     expect(() => choose(face, 'Q4_K_M')).toThrow(
-      /no GGUF file 'Q4_K_M', but a folder of safetensors.*--quantize/,
+      /no GGUF file 'Q4_K_M', only a folder of safetensors.*--quantize/,
     );
   });
 });

@@ -268,7 +268,7 @@ describe('a pull that is cut mid-file', () => {
     await expect(run({ retry, onNotice: (notice) => void notices.push(notice) })).rejects.toMatchObject({
       code: 'interrupted',
       message: expect.stringMatching(
-        /stopped at \d+ of 300000 bytes \(nothing came for 0.3 s, 3 attempts\); run the command again/,
+        /stopped at \d+ of 300000 bytes \(no data for 0.3 s, 3 attempts\); run the command again/,
       ),
     });
     expect(ranges()).toHaveLength(3);
@@ -277,7 +277,7 @@ describe('a pull that is cut mid-file', () => {
       expect(told).toContain(
         `no data for 0.02 s; the connection is dropped after 0.3 s without any (attempt ${attempt} of 3)`,
       );
-    expect(told).toMatch(/^tiny-Q8_0.gguf, .* of 293 KiB: nothing came for 0.3 s; connecting again/m);
+    expect(told).toMatch(/^tiny-Q8_0.gguf, .* of 293 KiB: no data for 0.3 s; connecting again/m);
     // What came is kept.
     hub.fault = () => false;
     expect(new Uint8Array(await readFile((await run()).path))).toEqual(content);
@@ -293,7 +293,7 @@ describe('a pull that is cut mid-file', () => {
     const retry = { ...quick, idleMs: 300, noticeMs: 20 };
     await expect(run({ retry, onNotice: (notice) => void notices.push(notice) })).rejects.toMatchObject({
       code: 'server',
-      message: `${hub.url} cannot be reached: nothing came for 0.3 s`,
+      message: `${hub.url} cannot be reached: no data for 0.3 s`,
     });
     expect(notices.join()).toContain(`${hub.url}: no data for 0.02 s`);
   });
@@ -339,9 +339,14 @@ describe('a pull that cannot succeed', () => {
   });
 
   it.each<[string, number, string, RegExp]>([
-    ['is unknown or private', 401, 'unauthorized', /no such repository, or it is not public.*HF_TOKEN/],
+    [
+      'is unknown or private',
+      401,
+      'unauthorized',
+      /the repository does not exist or is not public.*HF_TOKEN/,
+    ],
     ['is gated', 403, 'unauthorized', /accept the model's terms/],
-    ['does not exist', 404, 'not_found', /no such repository, or no revision 'main'/],
+    ['does not exist', 404, 'not_found', /the repository or its revision 'main' does not exist/],
     ['is on a broken server', 500, 'server', /HTTP 500/],
   ])('says why when the repository %s', async (_, status, code, message) => {
     hub.fault = (_request, response) => Boolean(response.writeHead(status).end());
@@ -357,15 +362,19 @@ describe('a pull that cannot succeed', () => {
     hub.token = 'right';
     await expect(run({ token: 'wrong' })).rejects.toMatchObject({
       code: 'unauthorized',
-      message: expect.stringContaining('the token in HF_TOKEN is not accepted'),
+      message: expect.stringContaining('the hub does not accept the token in HF_TOKEN'),
     });
   });
 
   it.each<[string, string, RegExp]>([
-    ['HTML', '<!doctype html><p>Please log in', /is not JSON of a hub: it is HTML or XML; check HF_ENDPOINT/],
-    ['broken JSON', '[{"type": "file", ', /is not JSON of a hub: .*JSON.*; check HF_ENDPOINT/],
-    ['no list', '{"files": []}', /the list of files of owner\/tiny-GGUF is not one; check HF_ENDPOINT/],
-    ['a list of other things', '[null, 5]', /the list of files of owner\/tiny-GGUF is not one/],
+    [
+      'HTML',
+      '<!doctype html><p>Please log in',
+      /is not JSON from a hub: it is HTML or XML; check HF_ENDPOINT/,
+    ],
+    ['broken JSON', '[{"type": "file", ', /is not JSON from a hub: .*JSON.*; check HF_ENDPOINT/],
+    ['no list', '{"files": []}', /the file list of owner\/tiny-GGUF is not valid; check HF_ENDPOINT/],
+    ['a list of other things', '[null, 5]', /the file list of owner\/tiny-GGUF is not valid/],
   ])('says so when the hub answers with %s', async (_, body, message) => {
     hub.fault = (_request, response) =>
       Boolean(response.writeHead(200, { 'content-type': 'application/json' }).end(body));
@@ -387,7 +396,7 @@ describe('a pull that cannot succeed', () => {
     };
     await expect(run()).rejects.toMatchObject({
       code: 'server',
-      message: expect.stringMatching(/the list of files of owner\/tiny-GGUF does not end/),
+      message: expect.stringMatching(/the file list of owner\/tiny-GGUF does not end/),
     });
     expect(hub.log).toHaveLength(pages);
   });
@@ -414,7 +423,7 @@ describe('a pull that cannot succeed', () => {
     await hub.close();
     await expect(run({ endpoint: url })).rejects.toMatchObject({
       code: 'server',
-      message: expect.stringMatching(/cannot be reached: .*ECONNREFUSED/),
+      message: expect.stringMatching(/cannot reach .*: .*ECONNREFUSED/),
     });
   });
 
@@ -446,7 +455,7 @@ describe('a pull that cannot succeed', () => {
       hub.files = [{ path, content }];
       await expect(run()).rejects.toMatchObject({
         code: 'server',
-        message: expect.stringContaining('no path inside'),
+        message: expect.stringContaining('not a valid path inside'),
       });
     }
   });

@@ -13,7 +13,7 @@ import { recorders } from '../support/recorders.ts';
 
 const open = recorders();
 
-describe('a secret that is written in another way', () => {
+describe('an encoded secret', () => {
   const secret = 'lathe_bearer_IL52-0WaUpe/VcLcFN+enE8n';
   const own = new Redactor([], [secret]);
   const inJson = Array.from(secret, (one) => `\\u00${one.charCodeAt(0).toString(16)}`).join('');
@@ -28,7 +28,7 @@ describe('a secret that is written in another way', () => {
     expect(own.redact(`é<${written}>ü`)).toEqual({ text: 'é<[redacted]>ü', count: 1 });
   });
 
-  it('in base64, wherever it stands there', () => {
+  it('in base64, at any offset', () => {
     for (const before of ['', 'u', 'u:', 'us:', 'user'])
       for (const encoding of ['base64', 'base64url'] as const) {
         const { text, count } = own.redact(Buffer.from(`${before}${secret}z`).toString(encoding));
@@ -39,7 +39,7 @@ describe('a secret that is written in another way', () => {
       }
   });
 
-  it('patterns find it, and nothing else is touched', () => {
+  it('is found by patterns, and nothing else is changed', () => {
     const credentials = new Redactor(['@credentials'], []);
     expect(credentials.redact('{"url":"postgres%3A%2F%2Fme%3Ahunter2%40h"}').text).toBe(
       '{"url":"[redacted]h"}',
@@ -48,18 +48,18 @@ describe('a secret that is written in another way', () => {
       expect(credentials.redact(text)).toEqual({ text, count: 0 });
   });
 
-  it('escapes without end take no more time than others', () => {
+  it('endless escapes take no more time than other texts', () => {
     for (const text of ['\\'.repeat(200_000), `${'\\'.repeat(200_000)}\\u0041`, '%41'.repeat(80_000)])
       expect(own.redact(text).count).toBe(0);
   });
 });
 
-describe('patterns that take their time', () => {
+describe('slow patterns', () => {
   /** Each match of one is looked for up to the end of the text. */
   const redact = Array.from({ length: 32 }, (_, n) => `(?:a[ab]*c|b)d{0,${n + 1}}`);
   const endless = Array.from({ length: 40_000 }, (_, n) => (n % 3 === 0 ? 'a' : 'b')).join('');
 
-  it('do not hold the rack up: what they would is refused, unredacted it is never kept', async () => {
+  it('do not block the rack: events that take too long are refused and never stored unredacted', async () => {
     const { recorder, faults } = await open('slow');
     const token = await armed(recorder, 'external', { content: 'full', redact });
     const slow = recorder.ingest(token, [anEvent('slow', { content: endless })], 'bearer');
@@ -74,14 +74,14 @@ describe('patterns that take their time', () => {
     expect(faults).toEqual([expect.stringContaining('1 event of the rack')]);
   });
 
-  it('give up a text that leaves the host on another way', async () => {
+  it('time out for texts that leave the host by another way', async () => {
     const { recorder } = await open('slow-elsewhere');
     await armed(recorder, 'external', { content: 'full', redact });
     expect(() => recorder.redact(endless, 'external')).toThrow(expect.objectContaining({ name: 'TooSlow' }));
     expect(recorder.redact('xbx', 'external')).toBe('x[redacted]x');
   });
 
-  it('are not asked about the beginning of a conversation that no span has room for', () => {
+  it('are not run on the beginning of a conversation that does not fit a span', () => {
     const watch = new Watch([{ keepsTexts: () => true }]);
     const work = watch.begin('completion', '1', { wire: 'chat', operation: 'chat', by: 'x', stream: false });
     for (let n = 0; n < 500; n++) work.say('user', () => `${n}:${'x'.repeat(10_000)}`);
@@ -94,8 +94,8 @@ describe('patterns that take their time', () => {
   });
 });
 
-describe('what models and callers call things', () => {
-  it('is told as a name only where it looks like one: else it may be what was said', () => {
+describe('names chosen by models and callers', () => {
+  it('is recorded only if it looks like a name, because it may be conversation content otherwise', () => {
     const kept: NewEvent[] = [];
     const sink = captureSink({
       contentOf: () => 'metadata',
@@ -117,7 +117,7 @@ describe('what models and callers call things', () => {
 });
 
 describe('the review', () => {
-  it('keeps who changed what is kept, however many accesses there are after it', async () => {
+  it('keeps entries about rule changes, however many accesses follow', async () => {
     const { recorder, folder } = await open('flooded');
     await recorder.change('agent', { armed: true }, 'somebody');
     await recorder.close();
@@ -143,8 +143,8 @@ describe('the review', () => {
   });
 });
 
-describe('files that somebody takes away beneath a host', () => {
-  it('rules: nothing counts that nobody could revoke any more', async () => {
+describe('files that are deleted while a host uses them', () => {
+  it('control database: grants that nobody could revoke any more are refused', async () => {
     const { recorder, folder } = await open('without-rules');
     const token = await armed(recorder, 'agent');
     const path = join(folder, 'recorder.db');
@@ -157,7 +157,7 @@ describe('files that somebody takes away beneath a host', () => {
     await recorder.ingest(token, [anEvent('a')], 'bearer');
   });
 
-  it('a history: what is acknowledged afterwards is in a new one', async () => {
+  it('history: events acknowledged afterwards are in a new file', async () => {
     const { recorder, folder } = await open('without-history');
     const token = await armed(recorder, 'agent');
     await recorder.ingest(token, [anEvent('before')], 'bearer');

@@ -46,8 +46,8 @@ function chat(watch: Watch, id = 'chatcmpl-1') {
   return work;
 }
 
-describe('what the planes say, captured', () => {
-  it('is every text in order and then the completion, at full', () => {
+describe('events captured from the planes', () => {
+  it('are every text in order and then the completion, with policy full', () => {
     const { watch, kept } = capturing({ completions: 'full' });
     chat(watch);
     expect(kept.map(({ rack }) => rack)).toEqual(['completions']);
@@ -85,7 +85,7 @@ describe('what the planes say, captured', () => {
     expect(Date.parse(events[6]?.at ?? '')).toBeGreaterThanOrEqual(now.getTime());
   });
 
-  it('has ids that are the same when the same is told again, and differ otherwise', () => {
+  it('have the same ids when the same span is recorded again, and different ones otherwise', () => {
     const { watch, kept } = capturing({ completions: 'full' });
     chat(watch);
     chat(watch);
@@ -95,7 +95,7 @@ describe('what the planes say, captured', () => {
     expect(new Set([...(first ?? []), ...(other ?? [])]).size).toBe(14);
   });
 
-  it('is nothing where the rack is disarmed, and no text is made for it', () => {
+  it('are none if the rack is disarmed, and no transcript is built', () => {
     const { watch, kept } = capturing({ agent: 'full', gateway: 'full' });
     const work = watch.begin('completion', 'c', { ...asked });
     work.say('user', () => {
@@ -105,7 +105,7 @@ describe('what the planes say, captured', () => {
     expect(kept).toEqual([]);
   });
 
-  it('is nothing where the rack was disarmed meanwhile', () => {
+  it('are none if the rack was disarmed meanwhile', () => {
     const { watch, kept, armed } = capturing({ completions: 'full' });
     const work = watch.begin('completion', 'c', { ...asked }, { now });
     work.say('user', () => 'hush');
@@ -114,7 +114,7 @@ describe('what the planes say, captured', () => {
     expect(kept).toEqual([]);
   });
 
-  it('is about the task or the run that it is part of', () => {
+  it('belong to the task or run that they are part of', () => {
     const { watch, kept } = capturing({ agent: 'full', workflows: 'full' });
     const task = watch.begin('task', 't1', { agent: 'default', engine: 'resident', model: 'm' }, { now });
     const turn = watch.begin(
@@ -156,7 +156,7 @@ describe('what the planes say, captured', () => {
     ]);
   });
 
-  it('has what has the same id at another time: segments of a run, tasks of another database', () => {
+  it('differ for equal ids at different times: segments of a run, tasks of another database', () => {
     const { watch, kept } = capturing({ workflows: 'metadata' });
     for (const minute of [0, 5])
       watch
@@ -165,7 +165,7 @@ describe('what the planes say, captured', () => {
     expect(new Set(kept.flatMap(({ events }) => events.map(({ id }) => id))).size).toBe(2);
   });
 
-  it('tells of a request at the gateway what it cost, exactly', () => {
+  it('have the exact cost of a gateway request', () => {
     const { watch, kept } = capturing({ gateway: 'metadata' });
     const facts: FactsOf['gateway'] = { wire: 'openai-chat', operation: 'chat', stream: false };
     const work = watch.begin('gateway', 'req_1', facts, { now });
@@ -181,7 +181,7 @@ describe('what the planes say, captured', () => {
     });
   });
 
-  it('never has in its attributes what was said, nor a fact that is not listed', () => {
+  it('never have conversation content or unlisted facts in their attributes', () => {
     const kinds: WorkKind[] = ['completion', 'task', 'run', 'step', 'turn', 'tool', 'gateway'];
     const roles: Said['role'][] = ['system', 'user', 'assistant', 'reasoning', 'tool_call', 'tool'];
     const said = fc.tuple(fc.constantFrom(...roles), fc.string());
@@ -206,7 +206,7 @@ describe('what the planes say, captured', () => {
   });
 });
 
-describe('what was captured, in the histories', () => {
+describe('captured events in the histories', () => {
   const openRecorder = recorders();
 
   /** What a rack's file holds, after all that was said is in it. */
@@ -223,7 +223,7 @@ describe('what was captured, in the histories', () => {
     })) as Readonly<Record<string, unknown> & { attributes: Record<string, unknown> | null }>[];
   }
 
-  it('is all of it at full, without secrets', async () => {
+  it('are complete with policy full, without secrets', async () => {
     const open = await openRecorder('full', { secrets: ['swordfish'] });
     await open.recorder.change('completions', { armed: true, policy: { content: 'full' } }, 'bearer');
     chat(new Watch([open.recorder.sink]));
@@ -242,7 +242,7 @@ describe('what was captured, in the histories', () => {
     expect(rows[6]?.attributes).toMatchObject({ prompt_tokens: 12, outcome: 'ok' });
   });
 
-  it('is figures and names at metadata, and at none that it was', async () => {
+  it('are numbers and names with policy metadata, and only their existence with none', async () => {
     for (const content of ['metadata', 'none'] as const) {
       const open = await openRecorder(content);
       await open.recorder.change('completions', { armed: true, policy: { content } }, 'bearer');
@@ -279,13 +279,13 @@ describe('what was captured, in the histories', () => {
     },
   );
 
-  it('is nothing, and no file, where nothing is armed', async () => {
+  it('are absent, and so is the file, if nothing is armed', async () => {
     const open = await openRecorder('disarmed');
     chat(new Watch([open.recorder.sink]));
     expect(await historyOf(open, 'completions')).toEqual([]);
   });
 
-  it('keeps money exact', async () => {
+  it('store money exactly', async () => {
     const open = await openRecorder('money');
     await open.recorder.change('gateway', { armed: true }, 'bearer');
     const facts = { wire: 'openai-chat', operation: 'chat', stream: false, costNanousd: 2n ** 60n } as const;

@@ -41,16 +41,18 @@ async function peerIn(name: string, peer: string) {
 }
 
 describe('the command recorder', () => {
-  it('makes grants and tokens, lists and revokes them where no host runs', async () => {
+  it('creates, lists and revokes grants and tokens without a running host', async () => {
     const none = await lathe('grants');
-    expect(none).toEqual({ stdout: 'no grants: nobody may read or write\n', stderr: '', code: 0 });
+    expect(none).toEqual({ stdout: 'no grants: nobody can read or write the racks\n', stderr: '', code: 0 });
     const granted = await lathe(grantOf);
     const [, id = '', until = ''] =
       /^(\w+): bearer may read and write the rack agent until (\S+)\n$/.exec(granted.stdout) ?? [];
     expect(Math.abs(Date.parse(until) - Date.now() - 30 * day)).toBeLessThan(60_000);
     const minted = await lathe('token --rack agent --expires 12h --label ci');
     expect(minted.stdout).toMatch(/^lathe_write_[\w-]{43}\n$/);
-    expect(minted.stderr).toMatch(/^\w+ writes to the rack agent until \S+; the token is shown this once\n$/);
+    expect(minted.stderr).toMatch(
+      /^\w+ may write to the rack agent until \S+; the token is shown only once\n$/,
+    );
     const [tokenId = ''] = minted.stderr.split(' ');
 
     const { stdout } = await lathe('grants');
@@ -70,7 +72,7 @@ describe('the command recorder', () => {
     expect(await json('grants --rack gateway')).toEqual({ grants: [], tokens: [] });
   });
 
-  it('never writes a token down', async () => {
+  it('never stores a token', async () => {
     await lathe(grantOf);
     const { token } = await json<{ token: string }>('token --rack agent');
     const files = readdirSync(join(folder, 'data'), { recursive: true, encoding: 'utf8' })
@@ -80,7 +82,7 @@ describe('the command recorder', () => {
     for (const file of files) expect(readFileSync(file).includes(token.slice(12))).toBe(false);
   });
 
-  it('tells of the racks, and who did what', async () => {
+  it('prints the racks and the review', async () => {
     const racks = await json<Rack[]>('racks');
     expect(racks.map(({ armed }) => armed)).toEqual([false, false, false, false, false]);
     const { stdout } = await lathe('racks');
@@ -98,12 +100,14 @@ describe('the command recorder', () => {
     expect((await json<ReviewEntry[]>('review --rack gateway')).map(({ seq }) => seq)).toEqual([last]);
     const shown = await lathe('review --rack gateway');
     expect(shown.stdout).toMatch(new RegExp(`^${last} +20\\S+ +operator +grant +gateway +{`, 'm'));
-    expect((await lathe('review', 'fresh')).stdout).toBe('nothing was done yet\n');
+    expect((await lathe('review', 'fresh')).stdout).toBe('no entries\n');
   });
 
-  it('grants what a rack holds already where it is told to, and says so', async () => {
+  it('includes earlier events in a grant only on request, and says so', async () => {
     const past = await lathe('grant --rack workflows --verbs read --expires 2h --from beginning');
-    expect(past.stdout).toMatch(/: bearer may read the rack workflows, what it holds already too, until /);
+    expect(past.stdout).toMatch(
+      /: bearer may read the rack workflows, including events already recorded, until /,
+    );
     expect((await lathe('grants --rack workflows')).stdout).toMatch(/ bearer +beginning +until /);
     const { grants } = await json<{ grants: Grant[] }>('grants --rack workflows');
     expect(grants.map(({ includes_past }) => includes_past)).toEqual([true]);
@@ -112,7 +116,7 @@ describe('the command recorder', () => {
     });
   });
 
-  it('grants nothing to a peer that is not there, and makes no database to look for it', async () => {
+  it('grants nothing to an absent peer, and creates no database to look it up', async () => {
     for (const name of ['nobody', 'data']) {
       const answer = await lathe('grant --rack agent --verbs read --expires 1d --to peer:ghost', name);
       expect([answer.code, answer.stdout]).toEqual([2, '']);
@@ -122,7 +126,7 @@ describe('the command recorder', () => {
     expect((await json<{ grants: Grant[] }>('grants', 'nobody')).grants).toEqual([]);
   });
 
-  it('shows all of a long review', async () => {
+  it('prints all pages of a long review', async () => {
     await lathe('racks', 'long');
     const db = new DatabaseSync(join(folder, 'long', 'recorder', 'recorder.db'));
     const add = db.prepare(
@@ -136,9 +140,9 @@ describe('the command recorder', () => {
   });
 
   it.each([
-    ['token --rack workflows', 1, "No grant to write to the rack 'workflows' is in force"],
+    ['token --rack workflows', 1, "There is no active grant to write to the rack 'workflows'"],
     ['grant --rack agent --verbs read --expires 2001-01-31', 2, '--expires is in the past'],
-    ['revoke g1', 1, "there is no grant and no token 'g1'; recorder grants lists them"],
+    ['revoke g1', 1, "there is no grant or token 'g1'; list them with recorder grants"],
     ['grant --rack agnt --verbs read --expires 1d', 2, "did you mean 'agent'?"],
     ['grant --rack agent --verbs read --expires 1d --from yesterday', 2, '--from: expected now or beginning'],
   ])('refuses %s in one line', async (words, code, message) => {
@@ -147,7 +151,7 @@ describe('the command recorder', () => {
     expect(answer.stderr.split('\n')[0]).toContain(message);
   });
 
-  it('counts at once with a host that runs on the same data directory', async () => {
+  it('takes effect at once in a host that runs on the same data directory', async () => {
     const host = await hostOf('beside');
     try {
       await host.change('agent', { armed: true }, 'bearer');

@@ -11,7 +11,7 @@ const refusal = (kind: string, code: string) =>
   expect.objectContaining({ name: 'RecorderError', kind, code });
 
 describe('a new recorder', () => {
-  it('keeps nothing: racks are disarmed, nobody may read, files are their owner’s alone', async () => {
+  it('stores nothing: racks are disarmed, nobody can read, files are private to their owner', async () => {
     const { recorder, folder } = await open('new');
     const racks = await recorder.racks();
     expect(racks.map(({ id, armed: is, events }) => [id, is, events])).toEqual(
@@ -26,7 +26,7 @@ describe('a new recorder', () => {
     expect(statSync(folder).mode & 0o777).toBe(0o700);
   });
 
-  it('makes all of its files for their owner alone', async () => {
+  it('creates all of its files private to their owner', async () => {
     const { recorder, folder } = await open('modes');
     const token = await armed(recorder, 'agent');
     await recorder.ingest(token, [anEvent('a')], 'bearer');
@@ -35,7 +35,7 @@ describe('a new recorder', () => {
     expect(new Set(modes)).toEqual(new Set([0o600]));
   });
 
-  it('knows its racks only', async () => {
+  it('refuses unknown racks', async () => {
     const { recorder } = await open('unknown');
     const unknown = refusal('not_found', 'unknown_rack');
     await expect(recorder.rack('agnet')).rejects.toThrow(/did you mean 'agent'/);
@@ -47,7 +47,7 @@ describe('a new recorder', () => {
   });
 });
 
-describe('what is kept', () => {
+describe('recorded content', () => {
   const told = anEvent('e1', {
     subject: 't1',
     role: 'user',
@@ -56,7 +56,7 @@ describe('what is kept', () => {
     attributes: { tool: 'read', ms: 3, text: 'long '.repeat(100), nested: { a: [1, 'x'] } },
   });
 
-  it('none: that something was', async () => {
+  it('none: only that the event happened', async () => {
     const { recorder, folder } = await open('none');
     const token = await armed(recorder, 'agent', { content: 'none' });
     await recorder.ingest(token, [told], 'bearer');
@@ -75,7 +75,7 @@ describe('what is kept', () => {
     expect(filesWith(folder, 'what was said', 'long long', 'user')).toEqual([]);
   });
 
-  it('metadata: its circumstances and size, and no text', async () => {
+  it('metadata: attributes and size, no text', async () => {
     const { recorder, folder } = await open('metadata');
     const token = await armed(recorder, 'agent', { content: 'metadata' });
     await recorder.ingest(token, [told], 'bearer');
@@ -96,7 +96,7 @@ describe('what is kept', () => {
     expect(filesWith(folder, 'what was said', 'long long')).toEqual([]);
   });
 
-  it('full: the text, without what is redacted', async () => {
+  it('full: the redacted text', async () => {
     const { recorder, folder } = await open('full', { secrets: ['the-host-bearer'] });
     const token = await armed(recorder, 'agent', {
       content: 'full',
@@ -134,7 +134,7 @@ describe('what is kept', () => {
     });
   });
 
-  it('what the host says itself, where it is armed, as it is allowed', async () => {
+  it('events of the host itself, in armed racks, as the policy allows', async () => {
     const { recorder, folder, faults } = await open('captured');
     await armed(recorder, 'agent', { content: 'full' });
     await armed(recorder, 'gateway', { content: 'metadata' });
@@ -166,7 +166,7 @@ describe('what is kept', () => {
     expect(await eventsOf(again, 'gateway')).toHaveLength(1);
   });
 
-  it('nothing after it was disarmed', async () => {
+  it('nothing after the rack was disarmed', async () => {
     const { recorder } = await open('disarmed');
     const token = await armed(recorder, 'agent');
     recorder.record('agent', [anEvent('before')]);
@@ -224,7 +224,7 @@ describe('ingest', () => {
     ]);
   });
 
-  it('pushes back where a token is used too often, or too much waits', async () => {
+  it('answers 429 if a token is used too often or too many events wait', async () => {
     const { recorder } = await open('pressure');
     const token = await armed(recorder, 'agent');
     const many = await Promise.allSettled(
@@ -263,7 +263,7 @@ describe('ingest', () => {
 });
 
 describe('grants and tokens', () => {
-  it('a token for a peer stands under a grant to that peer, though others last longer', async () => {
+  it('a token for a peer uses a grant to that peer, even if other grants last longer', async () => {
     const clock = new ManualClock();
     const { recorder } = await open('peers', { now: clock.now });
     const expiresAt = (days: number) => new Date(clock.now().getTime() + days * day);
@@ -280,7 +280,7 @@ describe('grants and tokens', () => {
     expect(await sent).toMatchObject({ accepted: 1 });
   });
 
-  it('a token needs a grant to write that is in force, and ends with it', async () => {
+  it('a token needs an active write grant and expires with it', async () => {
     const clock = new ManualClock();
     const { recorder, folder } = await open('grants', { now: clock.now });
     const at = (days: number) => new Date(clock.now().getTime() + days * day);
@@ -341,7 +341,7 @@ describe('grants and tokens', () => {
     );
   });
 
-  it('a grant is refused with all that is wrong with it', async () => {
+  it('an invalid grant is refused with all violations', async () => {
     const { recorder } = await open('bad-grants');
     const bad = recorder.grant(
       { rack: 'agent', verbs: ['read', 'own' as 'read'], expiresAt: new Date(0), to: 'everybody' },
@@ -358,7 +358,7 @@ describe('grants and tokens', () => {
     expect((await recorder.grants()).grants).toEqual([]);
   });
 
-  it('a peer that is minted again under a name has nothing of what was granted to the one before', async () => {
+  it('a peer minted again under a name does not get the grants of the former peer', async () => {
     const clock = new ManualClock();
     const peers = new Map([['p', { id: 'p1', minted_at: clock.now().toISOString() }]]);
     const findPeer = async (name: string) => peers.get(name);
@@ -407,7 +407,7 @@ describe('grants and tokens', () => {
     expect(await recorder.revokeGrantsTo('peer:p', 'operator')).toEqual([]);
   });
 
-  it('who may read is who was granted it, now', async () => {
+  it('only the current grantee can read', async () => {
     const clock = new ManualClock();
     const { recorder } = await open('readers', { now: clock.now });
     const soon = new Date(clock.now().getTime() + 1000);
@@ -435,7 +435,7 @@ describe('grants and tokens', () => {
 });
 
 describe('the review', () => {
-  it('lists every access, every refusal and every change, with what was before and after', async () => {
+  it('lists every access, refusal and change, with the values before and after', async () => {
     const { recorder } = await open('review');
     const token = await armed(recorder, 'agent', { content: 'full', retention: { days: 2 } });
     await recorder.change('agent', { policy: { content: 'full' } }, 'bearer');
@@ -494,7 +494,7 @@ describe('the review', () => {
 });
 
 describe('two processes', () => {
-  it('what is changed beside the host counts at its next request', async () => {
+  it('changes by another process apply to the host’s next request', async () => {
     const { recorder } = await open('beside');
     const beside = (await open('beside', { worker: undefined })).recorder;
     await beside.change('agent', { armed: true, policy: { content: 'full' } }, 'operator');
@@ -524,7 +524,7 @@ describe('two processes', () => {
     expect(acts).not.toContain('purge');
   });
 
-  it('write at the same time, and lose nothing of either', async () => {
+  it('write concurrently without losing events', async () => {
     const { recorder } = await open('both');
     const beside = (await open('both', { worker: undefined })).recorder;
     const expiresAt = new Date(Date.now() + day);

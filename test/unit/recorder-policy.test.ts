@@ -16,14 +16,14 @@ function violationsOf(change: unknown) {
 }
 
 describe('a policy', () => {
-  it('is finite where nobody set one', () => {
+  it('has finite limits by default', () => {
     const { days, bytes, events } = defaultPolicy.retention;
     for (const bound of [days, bytes, events]) expect(bound).toBeLessThan(1e9);
     expect(defaultPolicy.content).not.toBe('full');
     expect(changedPolicy(defaultPolicy, defaultPolicy)).toEqual(defaultPolicy);
   });
 
-  it('is completed by what counts now', () => {
+  it('keeps current values for absent members', () => {
     expect(changedPolicy(defaultPolicy, undefined)).toBe(defaultPolicy);
     const changed = changedPolicy(defaultPolicy, { retention: { days: 3, bytes: undefined } });
     expect(changed).toEqual({ ...defaultPolicy, retention: { ...defaultPolicy.retention, days: 3 } });
@@ -35,7 +35,7 @@ describe('a policy', () => {
     expect(changedPolicy(defaultPolicy, { redact: ['a', 'b', 'a'] }).redact).toEqual(['a', 'b']);
   });
 
-  it('is refused with all that is wrong with it', () => {
+  it('is refused with all violations', () => {
     expect(
       violationsOf({
         content: 'ful',
@@ -47,14 +47,14 @@ describe('a policy', () => {
       'policy.retention.days': expect.stringContaining('1 to 3650'),
       'policy.retention.bytes': expect.stringContaining('64 GiB'),
       'policy.retention.events': expect.stringContaining('100000000'),
-      'policy.redact[1]': expect.stringContaining('no RE2 expression'),
+      'policy.redact[1]': expect.stringContaining('not a valid RE2 expression'),
       'policy.redact[2]': expect.stringContaining('did you mean @credentials?'),
       'policy.redact[3]': 'is empty',
-      'policy.redact[4]': expect.stringContaining('without characters'),
-      'policy.redact[5]': expect.stringContaining('no RE2 expression'),
+      'policy.redact[4]': expect.stringContaining('matches the empty string'),
+      'policy.redact[5]': expect.stringContaining('not a valid RE2 expression'),
       'policy.redact[6]': expect.stringContaining('at most 512'),
       'policy.redact[7]': expect.stringContaining('states'),
-      'policy.redact[8]': expect.stringContaining('no set of patterns'),
+      'policy.redact[8]': expect.stringContaining('not a pattern set'),
     });
     for (const days of [1.5, 3651, Number.NaN, -1, '7'])
       expect(violationsOf({ retention: { days } }), String(days)).toHaveProperty(['policy.retention.days']);
@@ -64,7 +64,7 @@ describe('a policy', () => {
     );
   });
 
-  it('has no more patterns, and no larger ones, than can be looked for', () => {
+  it('limits the number and size of patterns', () => {
     expect(violationsOf({ redact: Array.from({ length: 33 }, (_, index) => `a${index}`) })).toHaveProperty([
       'policy.redact',
     ]);

@@ -9,7 +9,7 @@ const open = recorders();
 const planted = 'planted text of a history';
 const historyFiles = (folder: string) => readdirSync(folder).filter((name) => name.startsWith('agent'));
 
-it('leaves nothing of a history in the folder, and says what it was', async () => {
+it('deletes all files of a history and reports what was deleted', async () => {
   const { recorder, folder } = await open('all');
   const token = await armed(recorder, 'agent');
   const others = await armed(recorder, 'external');
@@ -40,7 +40,7 @@ it('leaves nothing of a history in the folder, and says what it was', async () =
   expect(acts.map(({ details }) => details['events'])).toEqual([201, 3, 0, 0]);
 });
 
-it('takes what came before it, keeps what comes after it', async () => {
+it('deletes earlier events and keeps later ones', async () => {
   const { recorder, folder } = await open('order');
   const token = await armed(recorder, 'agent');
   for (let round = 0; round < 5; round++) {
@@ -62,7 +62,7 @@ it('takes what came before it, keeps what comes after it', async () => {
   }
 });
 
-it('does not wait for who reads, who reads on what there was', async () => {
+it('does not wait for readers, which continue on the old file', async () => {
   const { recorder, folder } = await open('readers');
   const token = await armed(recorder, 'agent');
   await recorder.ingest(
@@ -112,7 +112,7 @@ it('many readers open and close histories while they are purged', async () => {
   expect(historyFiles(folder).every((name) => name.startsWith('agent.15.db'))).toBe(true);
 });
 
-it('of a damaged history works, too', async () => {
+it('works on a damaged history', async () => {
   const { recorder, folder } = await open('damaged');
   const token = await armed(recorder, 'agent');
   await recorder.ingest(token, [anEvent('a', { content: planted })], 'bearer');

@@ -104,7 +104,7 @@ class Model {
   }
 }
 
-it('any interleaving does what a model says, and what is gone is in no file', async () => {
+it('any interleaving matches the reference model, and deleted data is in no file', async () => {
   let folders = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 30 }), async (steps) => {

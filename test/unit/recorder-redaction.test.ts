@@ -44,7 +44,7 @@ describe('credentials', () => {
     }
   });
 
-  it('private keys go whole, also one that was cut off', () => {
+  it('private keys are redacted completely, also truncated ones', () => {
     const key = `-----BEGIN RSA PRIVATE KEY-----\nMIIEow+abc/def\nghi=\n-----END RSA PRIVATE KEY-----`;
     expect(credentials.redact(`a ${key} b`)).toEqual({ text: 'a [redacted] b', count: 1 });
     expect(credentials.redact(`a ${key.slice(0, 50)}`)).toEqual({ text: 'a [redacted]', count: 1 });
@@ -90,7 +90,7 @@ describe('credentials', () => {
     expect(credentials.redact(text)).toEqual({ text, count: 0 });
   });
 
-  it('names of attributes tell a secret whatever it looks like', () => {
+  it('attribute names identify secrets whatever the value looks like', () => {
     for (const name of ['password', 'Authorization', 'x-api-key', 'api_key', 'client_secret', 'set-cookie'])
       expect(credentials.isSecretName(name), name).toBe(true);
     for (const name of ['prompt_tokens', 'key', 'secretary', 'monkey', 'tool'])
@@ -98,7 +98,7 @@ describe('credentials', () => {
     expect(new Redactor([], []).isSecretName('password')).toBe(false);
   });
 
-  it('e-mail addresses are a set of their own', () => {
+  it('e-mail addresses are a separate set', () => {
     const emails = new Redactor(['@emails'], []);
     expect(emails.redact('ask bob.o+x@mail.example.co.uk, jürgen@bücher.example or a@b').text).toBe(
       'ask [redacted], [redacted] or a@b',
@@ -110,7 +110,7 @@ describe('credentials', () => {
 describe('the host’s own secrets', () => {
   const secret = 'p/q+"r s';
   const redactor = new Redactor([], [secret, 'abc']);
-  it('are found as they are, in URLs and in JSON, whatever the policy', () => {
+  it('are redacted plain, in URLs and in JSON, whatever the policy', () => {
     for (const spelling of [
       secret,
       encodeURIComponent(secret),
@@ -119,13 +119,13 @@ describe('the host’s own secrets', () => {
     ])
       expect(redactor.redact(`<${spelling}>`)).toEqual({ text: '<[redacted]>', count: 1 });
   });
-  it('what is too short to be one is a word', () => {
+  it('a text that is too short counts as a word', () => {
     expect(redactor.redact('abc abcd').count).toBe(0);
   });
 });
 
 describe('expressions of an operator', () => {
-  it('are RE2, each match is taken out, and what overlaps goes as one', () => {
+  it('are RE2; each match is redacted, overlapping matches as one', () => {
     const redactor = new Redactor(['\\d{4}', '(?i)project \\w+', '34x'], []);
     expect(redactor.redact('1234x PROJECT Moon 5678 56785678')).toEqual({
       text: '[redacted] [redacted] [redacted] [redacted][redacted]',
@@ -133,7 +133,7 @@ describe('expressions of an operator', () => {
     });
   });
 
-  it('leave nothing behind that they match', () => {
+  it('leave no matching text', () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom('abc', 'bca', 'x', '12', ' ', 'ü', '\u{1F600}')), (parts) => {
         const { text, count } = new Redactor(['a', '[bc]{2}', '\\d', '\u{1F600}'], ['xüxx']).redact(
@@ -148,7 +148,7 @@ describe('expressions of an operator', () => {
 });
 
 /** A pattern whose time grows with the square of the text would take minutes. */
-it('hostile texts of 256 KiB take no more time than others', () => {
+it('hostile texts of 256 KiB take no more time than other texts', () => {
   const all = new Redactor([...Object.keys(redactionSets), '(x+x+)+y', '[a-z]+@[a-z]+'], []);
   for (const piece of [
     'a',

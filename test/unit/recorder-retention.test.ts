@@ -31,7 +31,7 @@ const marksIn = (path: string) =>
     readdirSync(path).flatMap((name) => readFileSync(join(path, name), 'latin1').match(/<\d+!>/g) ?? []),
   );
 
-describe('what a sweep removes is in no byte of the files', () => {
+describe('data deleted by a sweep is in no byte of the files', () => {
   const now = '2030-01-01T00:00:00.000Z';
   it.each([
     ['small files, which are written anew', Infinity],
@@ -75,7 +75,7 @@ describe('what a sweep removes is in no byte of the files', () => {
     }
   });
 
-  it('and their room is given back', () => {
+  it('and the space is freed', () => {
     const path = mkdtempSync(join(folder, 'room-'));
     const history = History.open(join(path, 'agent.db'));
     for (const largestRewritten of [0, Infinity]) {
@@ -90,7 +90,7 @@ describe('what a sweep removes is in no byte of the files', () => {
     history.close();
   });
 
-  it('also where the sweep was cut off behind the removal', () => {
+  it('also if the sweep was interrupted after the deletion', () => {
     const path = mkdtempSync(join(folder, 'cut-'));
     const history = History.open(join(path, 'agent.db'));
     history.add([stored('a', '<first!>'), stored('b', 'second')], '2030-01-01T00:00:00.000Z');
@@ -98,7 +98,9 @@ describe('what a sweep removes is in no byte of the files', () => {
     reader.exec('begin');
     reader.prepare('select count(*) from events').get();
     // Somebody who reads keeps the log from being emptied.
-    expect(() => sweep(history, { ...endless, events: 1 }, '2030-01-01T00:00:00.000Z')).toThrow(/being read/);
+    expect(() => sweep(history, { ...endless, events: 1 }, '2030-01-01T00:00:00.000Z')).toThrow(
+      /cannot truncate the WAL/,
+    );
     expect(filesWith(path, '<first!>')).not.toEqual([]);
     reader.exec('commit');
     reader.close();
@@ -112,7 +114,7 @@ describe('what a sweep removes is in no byte of the files', () => {
 });
 
 describe('bounds', () => {
-  it('age counts from when the host received it, and the oldest go first', async () => {
+  it('age counts from the time of receipt, and the oldest events are deleted first', async () => {
     const clock = new ManualClock();
     const { recorder, folder: files } = await open('age', { now: clock.now });
     const token = await armed(
@@ -149,7 +151,7 @@ describe('bounds', () => {
     expect(await recorder.rack('agent')).toMatchObject({ events: 0, bytes: 0, oldest: null, newest: null });
   });
 
-  it('a clock that jumps forward and back keeps nothing for longer', async () => {
+  it('a clock that jumps forward and back does not prolong retention', async () => {
     const clock = new ManualClock();
     const { recorder } = await open('jumps', { now: clock.now });
     const token = await armed(
@@ -171,7 +173,7 @@ describe('bounds', () => {
     expect((await recorder.rack('agent')).events).toBe(0);
   });
 
-  it('that get tighter count at once; bytes are those of the texts', async () => {
+  it('tighter limits apply at once; bytes are those of the texts', async () => {
     const { recorder, folder: files } = await open('tighter');
     const token = await armed(recorder, 'agent');
     const batch = Array.from({ length: 10 }, (_, index) =>
@@ -192,7 +194,7 @@ describe('bounds', () => {
     expect(await recorder.ingest(token, [anEvent('e0')], 'bearer')).toMatchObject({ accepted: 1 });
   });
 
-  it('hold between two sweeps, too', async () => {
+  it('limits also hold between two sweeps', async () => {
     const { recorder } = await open('flood');
     const token = await armed(recorder, 'agent', { content: 'full', retention: { events: 100 } });
     for (let batch = 0; batch < 10; batch++)

@@ -77,7 +77,7 @@ const doors = [
   ['POST', '/ingest', 'ingest'],
 ] as const;
 
-it('refuses ids of events that no text can keep apart, and stores none of them', async () => {
+it('refuses event ids that cannot be stored distinctly, and stores none of them', async () => {
   const { recorder } = await openRecorder('surrogates');
   const { token } = await armedRack(recorder);
   const { send } = serving(recorder);
@@ -132,7 +132,7 @@ describe('who may come in', () => {
     },
   );
 
-  it('of a peer looks at racks, but changes no rule, removes nothing and sees no review', async () => {
+  it('a peer can read racks, but not change policies, delete history or read the review', async () => {
     const { recorder } = await openRecorder('peer');
     const { send } = serving(recorder);
     const peer = { authorization: 'Bearer of-a-peer' };
@@ -157,7 +157,7 @@ describe('who may come in', () => {
 });
 
 describe('racks', () => {
-  it('are all disarmed at first, with a finite policy', async () => {
+  it('are disarmed at first, with finite limits', async () => {
     const { send } = serving((await shared).recorder);
     const { data, warnings } = racksAnswer.parse((await send('GET', '/racks')).body);
     expect(data.map(({ id }) => id).sort()).toEqual([
@@ -172,7 +172,7 @@ describe('racks', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('are armed and told what to keep; the answer is the rack as it is now', async () => {
+  it('can be armed and given a policy; the response is the current rack', async () => {
     const { send } = serving((await openRecorder('put')).recorder);
     const first = await send('PUT', '/racks/agent', {
       body: { armed: true, policy: { retention: { days: 2 } } },
@@ -193,7 +193,7 @@ describe('racks', () => {
     ).toEqual([]);
   });
 
-  it('refuse a change that is wrong, with all that is wrong with it', async () => {
+  it('refuse an invalid change with all violations', async () => {
     const { send } = serving((await shared).recorder);
     const shape = await send('PUT', '/racks/agent', {
       body: {
@@ -244,7 +244,7 @@ describe('racks', () => {
     });
   });
 
-  it('answer a purge with what was removed, and that it is gone', async () => {
+  it('answer a purge with what was deleted and verified', async () => {
     const { recorder } = await openRecorder('purge');
     const { send } = serving(recorder);
     const { token } = await armedRack(recorder);
@@ -268,7 +268,7 @@ describe('racks', () => {
 });
 
 describe('ingest', () => {
-  it('says how many were new, had already and redacted', async () => {
+  it('reports how many events were new, duplicates and redacted', async () => {
     const { recorder } = await openRecorder('ingest');
     const { send } = serving(recorder);
     const { token } = await armedRack(recorder);
@@ -285,7 +285,7 @@ describe('ingest', () => {
     expect(ingestAnswer.parse(again.body).data).toMatchObject({ accepted: 1, duplicates: 2 });
   });
 
-  it('refuses whoever has no write token that counts, never repeats it, and tells the review', async () => {
+  it('refuses invalid write tokens, never repeats them, and records the refusal in the review', async () => {
     const { recorder } = await openRecorder('tokens');
     const { send } = serving(recorder);
     const { id, token } = await armedRack(recorder);
@@ -310,7 +310,7 @@ describe('ingest', () => {
     expect(rackAnswer.parse((await send('GET', '/racks/external')).body).data.events).toBe(0);
   });
 
-  it('answers 409 where the rack is disarmed', async () => {
+  it('answers 409 if the rack is disarmed', async () => {
     const { recorder } = await openRecorder('disarmed');
     const { send } = serving(recorder);
     const { token } = await armedRack(recorder);
@@ -319,7 +319,7 @@ describe('ingest', () => {
     expect([status, recorderRefusal.parse(body).error.code]).toEqual([409, 'rack_disarmed']);
   });
 
-  it('names all that is wrong with the events at once, and stores none of them', async () => {
+  it('reports all violations of the events at once, and stores none of them', async () => {
     const { recorder } = await openRecorder('faults');
     const { send } = serving(recorder);
     const { token } = await armedRack(recorder);
@@ -347,7 +347,7 @@ describe('ingest', () => {
     expect((await recorder.rack('external')).events).toBe(0);
   });
 
-  it('leaves out members of an ingest that it does not know', async () => {
+  it('ignores unknown members', async () => {
     const { recorder } = await openRecorder('strangers');
     const { send } = serving(recorder);
     const { token } = await armedRack(recorder);
@@ -356,7 +356,7 @@ describe('ingest', () => {
     expect((await recorder.rack('external')).events).toBe(1);
   });
 
-  it('takes 256 events, content of 64 KiB, and a body of 1 MiB, not more', async () => {
+  it('accepts at most 256 events, content of 64 KiB and a body of 1 MiB', async () => {
     const { recorder } = await openRecorder('limits');
     const { send } = serving(recorder);
     const { token } = await armedRack(recorder);
@@ -421,7 +421,7 @@ describe('every answer', () => {
     });
   });
 
-  it('is it also where nothing fits, and where the host fails', async () => {
+  it('is used for unknown routes and for failures of the host, too', async () => {
     const { send, faults } = serving(fake);
     expect(recorderRefusal.parse((await send('GET', '/transcript')).body)).toMatchObject({ noun: 'rack' });
     expect(recorderRefusal.parse((await send('DELETE', '/review')).body)).toMatchObject({

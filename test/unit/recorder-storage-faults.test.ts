@@ -31,7 +31,7 @@ async function onDisk(size: string) {
 }
 
 describeDisks(reason === undefined ? 'a full disk' : `a full disk: skipped, ${reason}`, () => {
-  it('refuses, loses nothing that was acknowledged, and goes on when there is room', async () => {
+  it('refuses events, loses no acknowledged ones, and continues when there is space', async () => {
     const { disk, recorder } = await onDisk('6m');
     const token = await armed(recorder, 'agent');
     const acknowledged: string[] = [];
@@ -73,7 +73,7 @@ describeDisks(reason === undefined ? 'a full disk' : `a full disk: skipped, ${re
   });
 });
 
-it('a thread that cannot start is a refusal, and the host goes on', async () => {
+it('a thread that cannot start causes a refusal, and the host continues', async () => {
   const { recorder, faults } = await open('threadless', { worker: '/nowhere/recorder-worker.ts' });
   await recorder.change('agent', { armed: true }, 'bearer');
   await recorder.grant(
@@ -97,9 +97,9 @@ it('a closed recorder refuses', async () => {
   expect(() => recorder.record('agent', [anEvent('a')])).not.toThrow();
 });
 
-it('a folder that cannot be made is told', async () => {
+it('a folder that cannot be created is reported', async () => {
   const { folder } = await open('told');
   const beneath = join(folder, 'recorder.db', 'deeper');
-  await expect(open('x', { folder: beneath })).rejects.toThrow(/folder .*deeper cannot be used/);
+  await expect(open('x', { folder: beneath })).rejects.toThrow(/cannot use the recorder's folder .*deeper/);
   rmSync(join(folder, '..', 'x'), { recursive: true, force: true });
 });

@@ -123,7 +123,7 @@ describe('a model at a URL', () => {
     await expect(pageOf(disk).load()).rejects.toMatchObject({
       code: 'unreadable',
       message: expect.stringMatching(
-        /broke off after 29\.3 KiB of 97\.7 KiB .* load the model again/,
+        /interrupted after 29\.3 KiB of 97\.7 KiB .* load the model again/,
       ) as string,
     });
     expect(asked).toEqual(['a.gguf whole', 'a.gguf bytes=30000-']);
@@ -143,7 +143,7 @@ describe('a model at a URL', () => {
   ])('begins anew when the server has another version by now: %s', async (_, version, length) => {
     const disk = new PrivateFiles();
     cuts = [30_000, 0, 0];
-    await expect(pageOf(disk).load()).rejects.toThrow(/broke off/);
+    await expect(pageOf(disk).load()).rejects.toThrow(/interrupted after/);
     const content = random(2).subarray(0, length);
     files.set('a.gguf', { content, ...version });
     asked.length = 0;
@@ -157,7 +157,7 @@ describe('a model at a URL', () => {
       ranges = what !== 'ranges';
       lengths = what !== 'length';
       cuts = [30_000];
-      await expect(pageOf(disk, { attempts: 1 }).load()).rejects.toThrow(/broke off after 29.3 KiB/);
+      await expect(pageOf(disk, { attempts: 1 }).load()).rejects.toThrow(/interrupted after 29.3 KiB/);
       asked.length = 0;
       expect((await pageOf(disk).load()).bytes, what).toEqual(random(1));
       expect(asked).toEqual([ranges ? 'a.gguf whole' : 'a.gguf bytes=30000-']);
@@ -231,11 +231,13 @@ describe('a model at a URL', () => {
       attempts: 3,
       onNotice: (notice) => void notices.push(notice),
     });
-    await expect(page.load()).rejects.toThrow(/nothing came for 0.3 s.*; what came is kept|nothing came \(/);
+    await expect(page.load()).rejects.toThrow(
+      /no data for 0.3 s.*; load the model again to resume|no response \(/,
+    );
     const dropped = 'the connection is dropped after 0.3 s without any';
     for (const attempt of [1, 2, 3])
       expect(notices).toContain(`${url()}: no data for 0.02 s; ${dropped} (attempt ${attempt} of 3)`);
-    expect(notices).toContain(`${url()}: nothing came for 0.3 s; connecting again (attempt 3 of 3)`);
+    expect(notices).toContain(`${url()}: no data for 0.3 s; connecting again (attempt 3 of 3)`);
   });
 
   it('stops when the signal aborts, and keeps the received bytes', async () => {
@@ -270,7 +272,7 @@ describe('a model at a URL', () => {
       response.destroy();
       return true;
     };
-    await expect(pageOf(new PrivateFiles()).load()).rejects.toThrow(/nothing came .*CORS/);
+    await expect(pageOf(new PrivateFiles()).load()).rejects.toThrow(/no response .*CORS/);
   });
 
   it('is downloaded again when the browser deleted its file', async () => {
@@ -305,7 +307,7 @@ describe('storage space', () => {
     await expect(page.load()).rejects.toMatchObject({
       code: 'quota_exceeded',
       message: expect.stringMatching(
-        /97\.7 KiB of 97\.7 KiB are still to come, .* left of the 48\.8 KiB .*forgetModel/,
+        /97\.7 KiB of 97\.7 KiB must still be downloaded, but .* left of .* 48\.8 KiB .*forgetModel/,
       ) as string,
     });
     expect(page.told).toEqual([]);
@@ -320,7 +322,7 @@ describe('storage space', () => {
       await expect(pageOf(disk).load()).rejects.toMatchObject({
         code: 'quota_exceeded',
         message: expect.stringMatching(
-          /after .* of 97\.7 KiB the browser keeps no more \(it speaks of/,
+          /the browser refused to store more than .* of 97\.7 KiB \(it reports a quota of/,
         ) as string,
       });
       expect((await pageOf(disk).list())[0]).toMatchObject({ whole: false });
@@ -332,7 +334,7 @@ describe('storage space', () => {
   it('includes the bytes of an earlier attempt', async () => {
     const disk = new PrivateFiles(101_000);
     cuts = [60_000, 0, 0];
-    await expect(pageOf(disk).load()).rejects.toThrow(/broke off/);
+    await expect(pageOf(disk).load()).rejects.toThrow(/interrupted after/);
     expect((await pageOf(disk).load()).bytes).toEqual(random(1));
   });
 });
@@ -512,7 +514,7 @@ describe('models that are not stored', () => {
     const notices: string[] = [];
     const onNotice = (notice: string) => void notices.push(notice);
     const found = await wholeFiles(url(), () => {}, { idleMs: 500, noticeMs: 20, onNotice });
-    await expect(openModelFile(found)).rejects.toThrow(/broke off after 10 bytes \(nothing came for 0.5 s\)/);
+    await expect(openModelFile(found)).rejects.toThrow(/interrupted after 10 bytes \(no data for 0.5 s\)/);
     expect(notices.at(-1)).toMatch(/a.gguf: no data for 0.02 s; the connection is dropped after 0.5 s/);
   });
 

@@ -13,7 +13,7 @@ import { showServer } from './show.ts';
 
 type McpCommand = Extract<Command, { verb: 'mcp' }>;
 
-/** `mcp list`, `show` and `pins`: connects to the servers as the host would, and looks at their tools. */
+/** `mcp list`, `show` and `pins`: connects to the servers as the host would and reads their tools. */
 export async function inspectMcp(
   { action, name, json, config }: McpCommand,
   settings: Settings,
@@ -30,14 +30,14 @@ export async function inspectMcp(
       `there is no MCP server '${name}'${didYouMean(name, known, (near) => `'${near}'`)}. Configured: ${known.join(', ')}.`,
     );
   const wanted = Object.entries(tables).filter(([one]) => name === undefined || one === name);
-  // Whoever asks for one by name wants to see it, enabled or not.
+  // A server that is requested by name is shown even if it is disabled.
   const asked =
     name === undefined ? wanted : wanted.map(([one, table]) => [one, { ...table, enabled: true }]);
   const { mcp } = await readSecrets(
     { mcp: Object.fromEntries(asked) as Settings['mcp'] & object },
     world.env,
   );
-  // What notices tell, the answer does.
+  // The output already contains what notices would report.
   const servers = new McpServers(mcp, { version, clock: systemClock, onNotice: () => undefined });
   servers.start();
   try {

@@ -5,7 +5,7 @@ import { jsonText } from '../../terminal/printable.ts';
 import type { World } from '../world.ts';
 import { type PinState, pinStates } from './pin-state.ts';
 
-/** One line a server; one that cannot be used is a line with the reason. */
+/** Prints one line per server. The line of a server that cannot be used has the reason. */
 export function listServers(
   tables: Readonly<Record<string, McpTable>>,
   servers: readonly McpServer[],
@@ -30,8 +30,8 @@ export function listServers(
 const words: Readonly<Record<PinState, string>> = {
   pinned: 'pinned',
   unpinned: 'not pinned',
-  changed: 'changed since they were pinned',
-  missing: 'pinned but gone',
+  changed: 'changed since pinned',
+  missing: 'pinned but no longer listed',
 };
 
 function stateOf(server: McpServer | undefined): {
@@ -46,7 +46,7 @@ function stateOf(server: McpServer | undefined): {
   return { state: 'up', tools };
 }
 
-/** Without arguments and queries, which may hold secrets. */
+/** Program or URL of a server, without arguments and query, which may contain secrets. */
 function reachedBy({ command, url }: McpTable): string {
   if (url === undefined) return command?.[0] ?? '';
   const { origin, pathname } = new URL(url);

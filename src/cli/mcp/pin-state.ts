@@ -1,9 +1,9 @@
 import type { McpServer } from '../../agent/mcp/index.ts';
 
-/** A listed tool beside its pin. `changed`: it is another one than what was pinned. `missing`: pinned, not listed. */
+/** A listed tool compared with its pin. `changed`: its hash differs from the pin. `missing`: pinned, but not listed. */
 export type PinState = 'pinned' | 'unpinned' | 'changed' | 'missing';
 
-/** Every tool that a server lists or that is pinned of it. */
+/** States of every tool that a server lists or that is pinned for it. */
 export function pinStates({ config: { pins }, listed }: McpServer): { tool: string; state: PinState }[] {
   const missing = [...pins.keys()].filter((tool) => !listed.has(tool));
   return [

@@ -2,7 +2,7 @@ import type { McpServer } from '../../agent/mcp/index.ts';
 import { jsonText } from '../../terminal/printable.ts';
 import type { World } from '../world.ts';
 
-/** The table to paste into the configuration file. */
+/** Prints the table of pins to paste into the configuration file. */
 export function pinServer(
   { config: { name }, listed }: McpServer,
   { world, json }: { world: World; json: boolean },
@@ -16,7 +16,7 @@ export function pinServer(
   world.stdout.write(`[mcp.${name}.pins]\n${lines.join('')}`);
 }
 
-/** As TOML has names: quoted where they need to be, and nothing in them that a terminal obeys. */
+/** A TOML key, quoted where needed. Control characters are escaped, so that a terminal cannot interpret them. */
 function tomlKey(name: string): string {
   if (/^[\w-]+$/.test(name)) return name;
   const escaped = name

@@ -3,7 +3,7 @@ import { jsonText, printable } from '../../terminal/printable.ts';
 import type { World } from '../world.ts';
 import { type PinState, pinStates } from './pin-state.ts';
 
-/** All that a person should read before pinning: a block a tool. */
+/** Prints everything to read before pinning, one block per tool. */
 export function showServer(server: McpServer, { world, json }: { world: World; json: boolean }): void {
   const tools = pinStates(server).map(({ tool, state }) => {
     const listed = server.listed.get(tool);
@@ -29,18 +29,18 @@ export function showServer(server: McpServer, { world, json }: { world: World; j
   }
   const blocks = tools.map(({ tool, name, state, pin, description, input_schema: schema, ...says }) => {
     const hint = says.says_it_only_reads
-      ? 'only reads'
+      ? 'read-only'
       : says.says_it_destroys_nothing
-        ? 'changes things, destroys nothing'
-        : 'may destroy';
+        ? 'makes changes, not destructive'
+        : 'may be destructive';
     const rows = [
-      ['agents call it', name],
+      ['tool name', name],
       ['state', meaning[state](says.says_it_only_reads ?? false)],
       ...(pin === undefined
         ? []
         : [
             ['pin', pin],
-            ['says of itself', hint],
+            ['self-described', hint],
             ['description', description ?? ''],
             ['arguments', jsonText(schema)],
           ]),
@@ -53,13 +53,13 @@ export function showServer(server: McpServer, { world, json }: { world: World; j
 }
 
 const meaning: Readonly<Record<PinState, (onlyReads: boolean) => string>> = {
-  pinned: (onlyReads) => (onlyReads ? 'pinned: runs at once' : 'pinned: every call waits for a person'),
-  unpinned: () => 'not pinned: every call waits for a person',
-  changed: () => 'changed since it was pinned: not available until it is pinned again',
-  missing: () => 'pinned, but the server has it no more: not available',
+  pinned: (onlyReads) => (onlyReads ? 'pinned: runs without approval' : 'pinned: every call needs approval'),
+  unpinned: () => 'not pinned: every call needs approval',
+  changed: () => 'changed since it was pinned: unavailable until it is pinned again',
+  missing: () => 'pinned, but no longer listed by the server: unavailable',
 };
 
-/** Lines below the first one under it; none of them a command to the terminal. */
+/** Indents the lines after the first one, and escapes control characters in each. */
 const indented = (text: string): string =>
   text
     .split('\n')

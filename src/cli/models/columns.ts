@@ -1,6 +1,6 @@
 import { printable } from '../../terminal/printable.ts';
 
-/** Rows under headings, each column as wide as its widest cell; the last one may be any length. */
+/** Formats a table with headings. Each column is as wide as its widest cell; the last column is not padded. */
 export function columns(headings: readonly string[], cells: readonly (readonly string[])[]): string {
   const rows = cells.map((row) => row.map(printable));
   const widths = headings.map((heading, column) =>

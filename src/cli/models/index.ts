@@ -52,10 +52,10 @@ const checkedOf = (folder: string, { name, path, files, unfinished }: PulledMode
   pulled: { folder, files, unfinished },
 });
 
-/** As it was found when the model was verified last, or how to get it. */
+/** The digest that the last verification stored, or a remark how to get it. */
 async function digestOf(folder: string, model: PulledModel | undefined): Promise<Digest> {
-  if (!model) return { remark: 'not kept for what lies elsewhere (models verify prints it)' };
+  if (!model) return { remark: 'not stored for models outside the data directory (models verify prints it)' };
   const { home, paths } = homeOf(folder, model.files);
   const found = await notedDigestOf(home, paths);
-  return found ?? { remark: 'not known of these files (models verify computes and keeps it)' };
+  return found ?? { remark: 'not computed yet (models verify computes and stores it)' };
 }

@@ -7,7 +7,7 @@ import { columns } from './columns.ts';
 import { type Inspected, inspectAt } from './open.ts';
 import type { PulledModel } from './pulled.ts';
 
-/** One line a model; one that cannot be used is a line with the reason. */
+/** Prints one line per model. The line of a model that cannot be used has the reason. */
 export async function listModels(
   pulled: readonly PulledModel[],
   { world, json, dataDir }: { world: World; json: boolean; dataDir: string },
@@ -28,7 +28,7 @@ export async function listModels(
     world.stdout.write(`${jsonText(entries)}\n`);
     return;
   }
-  const headings = ['NAME', 'ARCHITECTURE', 'PARAMETERS', 'QUANTISATION', 'SIZE', 'CONTEXT', 'REMARK'];
+  const headings = ['NAME', 'ARCHITECTURE', 'PARAMETERS', 'QUANTIZATION', 'SIZE', 'CONTEXT', 'REMARK'];
   world.stdout.write(
     columns(
       headings,
@@ -40,7 +40,7 @@ export async function listModels(
 async function inspectPulled(world: World, path: string, unfinished: readonly string[]): Promise<Inspected> {
   if (unfinished.length === 0) return await inspectAt(world, path);
   return {
-    problem: `the download did not finish (${unfinished.join(', ')}); pull it again, it goes on where it stopped`,
+    problem: `the download is incomplete (${unfinished.join(', ')}); pull it again to resume`,
   };
 }
 

@@ -10,13 +10,13 @@ import { nodePlatform } from '../../platform/node.ts';
 import { PullError } from '../../pull/errors.ts';
 import type { World } from '../world.ts';
 
-/** What a model is, or why it cannot be told. */
+/** The facts of a model's headers, or why they cannot be read. */
 export type Inspected = { readonly facts: ModelFacts } | { readonly problem: string };
 
 export const platformOf = ({ env }: Pick<World, 'env'>) =>
   nodePlatform(undefined, { token: env['HF_TOKEN'], endpoint: env['HF_ENDPOINT'] });
 
-/** Reads headers only. */
+/** Reads a model's headers only. */
 export async function inspect(files: ModelFiles): Promise<Inspected> {
   try {
     const file = await openModelFile(files);
@@ -30,7 +30,7 @@ export async function inspect(files: ModelFiles): Promise<Inspected> {
   }
 }
 
-/** As `inspect`, for what lies at a path or an address. */
+/** `inspectFiles` for the model at a path or URL. */
 export async function inspectAt(world: World, location: string): Promise<Inspected> {
   try {
     return await inspect(await platformOf(world).modelFiles(location));
@@ -39,7 +39,7 @@ export async function inspectAt(world: World, location: string): Promise<Inspect
   }
 }
 
-/** What is wrong with the model or the place it lies at. Any other error is a fault of ours and goes on. */
+/** Message of an error in the model or its location. Any other error is a bug and is rethrown. */
 export function faultOf(error: unknown): string {
   const faults = [ModelFileError, EngineError, PullError];
   if (error instanceof Error && (faults.some((kind) => error instanceof kind) || 'syscall' in error))

@@ -1,4 +1,4 @@
-/** What lies in the folder of models: GGUF files, split sets and folders, whole or not. */
+/** The models in the models folder, complete or not: GGUF files, split GGUF sets and model folders. */
 import { readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isGgufModel, partNames, splitNameOf } from '../../engine/index.ts';
@@ -7,29 +7,32 @@ import { readRecord } from '../../pull/record.ts';
 import type { Reference } from '../../pull/reference.ts';
 
 export interface PulledModel {
-  /** What `--model` calls it: `owner--name/file` without the ending, or `owner--name` for a folder. */
+  /** Name for `--model`: `owner--name/file` without the file extension, or `owner--name` for a folder. */
   readonly name: string;
-  /** Of the file, the first part, or the folder. */
+  /** Path of the file, of the first part of a split set, or of the folder. */
   readonly path: string;
-  /** All that belongs to it, below the folder of models, with slashes. */
+  /** All files of the model, relative to the models folder, with slashes. */
   readonly files: readonly string[];
   readonly sizeBytes: number;
-  /** Files of it whose download did not finish. */
+  /** Those of its files whose download is incomplete. */
   readonly unfinished: readonly string[];
 }
 
 interface FoundFile {
-  /** Below the folder of models, with slashes. */
+  /** Relative to the models folder, with slashes. */
   readonly path: string;
   readonly sizeBytes: number;
 }
 
 const partEnding = /\.part$/;
-/** What a folder of weights is known by; settings alone are what is left of one, unless they lie beside a GGUF. */
+/**
+ * Files that identify a model folder. Settings without weights are the rest of an incomplete one, except next to a GGUF
+ * file.
+ */
 const weightFile = /\/([^/]+\.safetensors|params_shard_\d+\.bin)(\.part)?$/;
 const settingsFile = /\/(config|mlc-chat-config)\.json(\.part)?$/;
 
-/** Sorted by name. A folder that does not exist holds none. */
+/** Lists the pulled models, sorted by name. An absent folder has none. */
 export async function pulledModels(folder: string): Promise<PulledModel[]> {
   const files = await filesBelow(folder);
   const ofGguf = ggufModels(folder, files);
@@ -42,7 +45,7 @@ async function filesBelow(folder: string): Promise<FoundFile[]> {
   return found.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** Links to folders are not followed: what is found here may be removed, and must lie here. */
+/** Does not follow links to folders: files found here may be deleted, so they must be inside the models folder. */
 async function filesOf(folder: string, prefix: string): Promise<FoundFile[]> {
   const entries = await readdir(join(folder, prefix), { withFileTypes: true }).catch(() => []);
   const found: FoundFile[] = [];
@@ -50,7 +53,7 @@ async function filesOf(folder: string, prefix: string): Promise<FoundFile[]> {
     const path = `${prefix}${entry.name}`;
     if (entry.name.startsWith('.') || /\.part\.json$/.test(entry.name)) continue;
     if (entry.isDirectory()) found.push(...(await filesOf(folder, `${path}/`)));
-    // A link to a model that is kept elsewhere is one, too; to remove it removes the link.
+    // A link to a file elsewhere counts as a file. Deleting it deletes the link only.
     if (!entry.isFile() && !entry.isSymbolicLink()) continue;
     const facts = await stat(join(folder, path)).catch(() => undefined);
     if (facts?.isFile()) found.push({ path, sizeBytes: facts.size });
@@ -81,7 +84,7 @@ function folderModels(folder: string, files: readonly FoundFile[]): PulledModel[
   const withGguf = new Set(topsOf((path) => isGgufModel(path.replace(partEnding, ''))));
   const settings = topsOf((path) => settingsFile.test(path)).filter((top) => !withGguf.has(top));
   const tops = new Set([...topsOf((path) => weightFile.test(path)), ...settings]);
-  // Modules of an embedding model lie in folders of their own below it.
+  // An embedding model has subfolders for its modules, which are not models.
   const outer = [...tops].filter((top) => ![...tops].some((other) => top.startsWith(`${other}/`)));
   return outer.map((top) => {
     const own = files.filter(({ path }) => path.startsWith(`${top}/`) && !/\.gguf(\.part)?$/i.test(path));
@@ -102,7 +105,7 @@ function modelOf(
   };
 }
 
-/** The folder whose record tells of a model, its repository's, and the model's files below that. */
+/** The repository folder of a model, which holds its download record, and the model's files relative to that folder. */
 export function homeOf(folder: string, files: readonly string[]): { home: string; paths: string[] } {
   const [top = '', ...below] = (files[0] ?? '').split('/');
   if (below.length === 0) return { home: folder, paths: [...files] };
@@ -110,8 +113,8 @@ export function homeOf(folder: string, files: readonly string[]): { home: string
 }
 
 /**
- * Everything a pulled model answers to, in lower case: its name, its file's, its repository's as on the hub, and the
- * repository alone.
+ * All names that match a pulled model, in lower case: its name, its file's name, its repository as the hub writes it,
+ * and the repository alone.
  */
 export function namesOf({ name, path, files }: PulledModel): string[] {
   const [top = ''] = name.split('/');
@@ -123,7 +126,7 @@ export function namesOf({ name, path, files }: PulledModel): string[] {
   return [...new Set(/\.gguf$/i.test(path) ? all.flatMap((one) => [one, `${one}.gguf`]) : all)];
 }
 
-/** A whole pulled copy of what a reference to the hub means; undefined where there is none. */
+/** Path of the complete pulled copy that a hub reference means; undefined if there is none. */
 export async function pulledCopy(
   folder: string,
   { repo, file, revision }: Reference,
@@ -143,7 +146,7 @@ export async function pulledCopy(
     const { entry } = chooseModel(files, file);
     return entry === undefined ? home : join(home, ...entry.split('/'));
   } catch {
-    // What was pulled is something else; the hub has the rest.
+    // Other files of the repository were pulled; the requested ones are on the hub.
     return undefined;
   }
 }

@@ -6,27 +6,27 @@ import { printable } from '../../terminal/printable.ts';
 import type { World } from '../world.ts';
 import { homeOf, type PulledModel } from './pulled.ts';
 
-/** Deletes a pulled model, and says what that freed. */
+/** Deletes a pulled model and prints how much space that freed. */
 export async function removeModel(folder: string, model: PulledModel, world: World): Promise<void> {
   await deleteModel(folder, model);
   const count = model.files.length === 1 ? '1 file' : `${model.files.length} files`;
   world.stdout.write(`removed ${printable(model.name)}: ${count}, ${formatBytes(model.sizeBytes)} freed\n`);
 }
 
-/** Deletes what belongs to a pulled model, and folders that are empty then. */
+/** Deletes the files of a pulled model, and folders that become empty. */
 export async function deleteModel(folder: string, model: PulledModel): Promise<void> {
   const { home, paths } = homeOf(folder, model.files);
   for (const file of model.files) {
     const path = join(folder, ...file.split('/'));
     await rm(path, { force: true });
-    // What a download under way notes beside its part.
+    // State file that a running download keeps next to its partial file.
     if (file.endsWith('.part')) await rm(`${path}.json`, { force: true });
   }
   await forgetFiles(home, paths);
   for (const path of paths) await removeEmpty(dirname(join(home, ...path.split('/'))), folder);
 }
 
-/** Removes a folder that is empty, and those above it that are empty then, up to `top`. */
+/** Removes an empty folder, and parent folders that become empty, up to but not including `top`. */
 export async function removeEmpty(folder: string, top: string): Promise<void> {
   if (folder === top || !folder.startsWith(top)) return;
   const left = await readdir(folder).catch(() => ['']);

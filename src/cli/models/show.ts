@@ -6,16 +6,16 @@ import type { World } from '../world.ts';
 import { columns } from './columns.ts';
 import { inspectAt } from './open.ts';
 
-/** What a model is, by its tensors; or why that is not told here, and what tells it. */
+/** Digest of a model's tensors, or a remark why it is not available. */
 export type Digest = string | { readonly remark: string };
 
-/** Everything about one model that its header tells. */
+/** Prints the facts of one model's headers. */
 export async function showModel(
   { name, location, digest }: { name: string; location: string; digest: Digest },
   { world, json }: { world: World; json: boolean },
 ): Promise<void> {
   const inspected = await inspectAt(world, location);
-  if ('problem' in inspected) throw new StartError(`'${name}' cannot be read: ${inspected.problem}`);
+  if ('problem' in inspected) throw new StartError(`cannot read '${name}': ${inspected.problem}`);
   const { facts } = inspected;
   if (json) {
     const { name: title, parameters, sizeBytes, contextLength, types, chatTemplate, memory, ...rest } = facts;
@@ -54,7 +54,7 @@ function linesOf(facts: ModelFacts, digest: Digest): (readonly [string, string])
     ['format', facts.format],
     ['architecture', facts.architecture],
     ['parameters', `${shortCount(facts.parameters)} (${facts.parameters})`],
-    ['quantisation', facts.quantization],
+    ['quantization', facts.quantization],
     ['size', `${formatBytes(facts.sizeBytes)} (${facts.sizeBytes} bytes)`],
     ['context', contextLength === undefined ? 'unknown' : `${contextLength} tokens`],
     [

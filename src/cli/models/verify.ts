@@ -14,11 +14,11 @@ import { columns } from './columns.ts';
 import { platformOf } from './open.ts';
 import { homeOf } from './pulled.ts';
 
-/** A model to check. */
+/** A model to verify. */
 export interface Checked {
   readonly name: string;
   readonly location: string;
-  /** Of a pulled one: the folder of models, and what belongs to it below that. */
+  /** For a pulled model: the models folder, and the model's files relative to it. */
   readonly pulled?: {
     readonly folder: string;
     readonly files: readonly string[];
@@ -29,15 +29,15 @@ export interface Checked {
 interface Verdict {
   readonly name: string;
   readonly problems: readonly string[];
-  /** How many of its files were compared with a checksum. */
+  /** Number of files whose checksum matched. */
   readonly compared: number;
   readonly files: number;
   readonly digest: string | undefined;
 }
 
 /**
- * Reads the models whole: each file against the checksum that it was pulled with, shards of MLC against their own, and
- * every tensor for being there and finite. Exit code 1 when one of them is bad.
+ * Reads the models completely: compares each file with its checksum (from the hub, or from the MLC shard list) and
+ * checks that every tensor is present and finite. Exit code 1 if a model is bad.
  */
 export async function verifyModels(
   models: readonly Checked[],
@@ -57,7 +57,7 @@ export async function verifyModels(
       digest: digest ?? null,
     }));
     world.stdout.write(`${jsonText(entries)}\n`);
-  } else if (verdicts.length === 0) world.stdout.write('there are no pulled models\n');
+  } else if (verdicts.length === 0) world.stdout.write('no pulled models\n');
   else world.stdout.write(columns(['NAME', 'STATE', 'DIGEST', 'CHECKED'], verdicts.map(rowOf)));
   const bad = verdicts.filter(({ problems }) => problems.length > 0);
   if (bad.length === 0) return;
@@ -68,17 +68,17 @@ export async function verifyModels(
 
 function rowOf({ name, problems, compared, files, digest = '-' }: Verdict): string[] {
   if (problems.length > 0) return [name, 'BAD', '-', problems.join('; ')];
-  const checksums = compared === 0 ? 'no checksum known' : `${compared} of ${files} files by checksum`;
-  return [name, 'ok', digest, `${checksums}, every tensor whole and finite`];
+  const checksums = compared === 0 ? 'no checksums known' : `checksums of ${compared} of ${files} files`;
+  return [name, 'ok', digest, `${checksums}, all tensors complete and finite`];
 }
 
 async function verify(model: Checked, world: World, bar: ProgressBar): Promise<Verdict> {
   const { name, pulled } = model;
   const problems = (pulled?.unfinished ?? []).map(
-    (file) => `the download of ${file} did not finish; pull it again, it goes on where it stopped`,
+    (file) => `the download of ${file} is incomplete; pull it again to resume`,
   );
   const facts = { name, files: pulled?.files.length ?? 1 };
-  // What is half there is bad without reading the rest.
+  // An incomplete model is bad; the other files need not be read.
   if (problems.length > 0) return { ...facts, problems, compared: 0, digest: undefined };
   const note = pulled && (await noteFor(pulled, world));
   let compared = 0;
@@ -94,14 +94,14 @@ async function verify(model: Checked, world: World, bar: ProgressBar): Promise<V
 }
 
 interface Known {
-  /** For messages. */
+  /** File name for messages. */
   readonly label: string;
   readonly sizeBytes: number;
   readonly kind: 'sha256' | 'git-sha1' | 'md5';
   readonly hex: string;
 }
 
-/** Files by their paths, with what they should hash to. */
+/** Expected sizes and checksums by file path. */
 async function checksumsOf({ location, pulled }: Checked): Promise<Map<string, Known>> {
   const known = new Map<string, Known>();
   if (pulled) {
@@ -128,7 +128,7 @@ async function checksumsOf({ location, pulled }: Checked): Promise<Map<string, K
   return known;
 }
 
-/** None for a folder that is not MLC's, or whose list is damaged: opening it tells. */
+/** Empty for a folder without an MLC shard list. Empty for a damaged list too: opening the model reports that. */
 async function readShards(location: string) {
   try {
     return await readShardFiles(await platformOf({ env: {} }).modelFiles(location));
@@ -137,19 +137,18 @@ async function readShards(location: string) {
   }
 }
 
-/** What is wrong with a file, in words, if something is. */
+/** Compares a file with its expected size and checksum. @returns the problem, if there is one */
 async function compare(path: string, { label, sizeBytes, kind, hex }: Known): Promise<string | undefined> {
   try {
     const { size } = await stat(path);
-    if (size !== sizeBytes)
-      return `${label} has ${size} bytes, it was published with ${sizeBytes}; pull the model again`;
+    if (size !== sizeBytes) return `${label} has ${size} bytes, expected ${sizeBytes}; pull the model again`;
     const hash = kind === 'md5' ? createHash('md5') : contentHash(kind, sizeBytes);
     for await (const bytes of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(bytes);
     const found = hash.digest('hex');
     if (found === hex) return undefined;
     return `${label} does not match its ${kind} (expected ${hex}, got ${found}); pull the model again`;
   } catch (error) {
-    return `${label} cannot be read: ${errorMessage(error)}`;
+    return `cannot read ${label}: ${errorMessage(error)}`;
   }
 }
 
@@ -166,9 +165,7 @@ async function checkTensors(
         bar.show(`${name}: tensors`, done, total),
       );
       for (const { name: tensor, row } of bad)
-        problems.push(
-          `tensor '${tensor}' holds a value that is no number (row ${row}); pull the model again`,
-        );
+        problems.push(`tensor '${tensor}' has a value that is not finite (row ${row}); pull the model again`);
       return bad.length === 0 ? digest : undefined;
     } finally {
       await file.close();
@@ -179,7 +176,10 @@ async function checkTensors(
   }
 }
 
-/** Keeps what is found of a model for `models show`, as long as its files are those that are there before it is read. */
+/**
+ * Returns a function that stores a model's digest for `models show`. The stamps of the files are taken now, before they
+ * are read, so that a digest is never stored for files that changed meanwhile.
+ */
 async function noteFor({ folder, files }: NonNullable<Checked['pulled']>, world: World) {
   const { home, paths } = homeOf(folder, files);
   const stamps = await stampsOf(home, paths);
@@ -187,8 +187,8 @@ async function noteFor({ folder, files }: NonNullable<Checked['pulled']>, world:
     try {
       await noteDigest(home, stamps, digest);
     } catch (error) {
-      // A folder that may only be read can be verified all the same.
-      world.stderr.write(`lathe: the digest is not kept: ${errorMessage(error)}\n`);
+      // A read-only folder can be verified, too.
+      world.stderr.write(`lathe: cannot store the digest: ${errorMessage(error)}\n`);
     }
   };
 }

@@ -1,4 +1,4 @@
-/** Uploads to create models from, by their SHA-256, until a model is made of them. */
+/** Uploaded files, by SHA-256, from which models are created. */
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,29 +6,29 @@ import { HttpError } from '../../http/error.ts';
 import { explainWriteFailure } from '../../pull/errors.ts';
 
 const form = /^sha256[:-]([0-9a-f]{64})$/i;
-/** Uploads that nothing was made of go after a day. */
+/** An upload that no model was created from is deleted after a day. */
 const keptMs = 24 * 3600 * 1000;
-/** Left on the disk for everybody else. */
+/** Free disk space that uploads leave. */
 const reserveBytes = 256 * 1024 * 1024;
-/** Bytes between two looks at the disk. */
+/** Bytes written between two checks of the free disk space. */
 const lookBytes = 64 * 1024 * 1024;
 
 export class Blobs {
   readonly #folder: string;
 
-  /** @param folder made at the first upload */
+  /** @param folder created at the first upload */
   constructor(folder: string) {
     this.#folder = folder;
   }
 
-  /** Where an upload lies; undefined where there is none. */
+  /** Path of an upload; undefined if there is none. */
   async path(digest: string): Promise<string | undefined> {
     const path = this.#pathOf(digest);
     const found = await stat(path).catch(() => undefined);
     return found?.isFile() ? path : undefined;
   }
 
-  /** Takes an upload in; one that is something else than its digest says is thrown away. */
+  /** Stores an upload. Content that does not match the digest is deleted and refused. */
   async put(digest: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
     const target = this.#pathOf(digest);
     const partial = `${target}.${randomUUID()}.part`;
@@ -37,7 +37,7 @@ export class Blobs {
       await this.#sweep();
       const found = await this.#write(partial, bytes);
       if (!target.endsWith(found)) {
-        const message = `the content has the digest sha256:${found}, not ${digest}; send the file that the digest was made of`;
+        const message = `the content has the digest sha256:${found}, expected ${digest}; send the file that the digest was computed from`;
         throw new HttpError(400, 'digest_mismatch', message, { param: 'digest' });
       }
       await rename(partial, target);
@@ -48,12 +48,12 @@ export class Blobs {
     }
   }
 
-  /** A model was made of it. */
+  /** Deletes an upload after a model was created from it. */
   async drop(path: string): Promise<void> {
     await rm(path, { force: true });
   }
 
-  /** @returns the SHA-256 in hex */
+  /** @returns SHA-256 of the content in hex */
   async #write(path: string, bytes: AsyncIterable<Uint8Array>): Promise<string> {
     const file = await open(path, 'wx', 0o600);
     try {
@@ -78,7 +78,7 @@ export class Blobs {
   async #requireRoom(): Promise<void> {
     const { bavail, bsize } = await statfs(this.#folder);
     if (bavail * bsize > reserveBytes + lookBytes) return;
-    const message = `the disk has ${bavail * bsize} bytes free, too few for an upload; free some space or name another --data-dir`;
+    const message = `the disk has only ${bavail * bsize} bytes free, too few for an upload; free some space or choose another --data-dir`;
     throw new HttpError(507, 'disk_full', message);
   }
 
@@ -93,7 +93,7 @@ export class Blobs {
   #pathOf(digest: string): string {
     const hex = form.exec(digest)?.[1]?.toLowerCase();
     if (hex !== undefined) return join(this.#folder, `sha256-${hex}`);
-    const message = `'${digest.slice(0, 100)}' is no digest: expected sha256: and 64 hex digits`;
+    const message = `'${digest.slice(0, 100)}' is not a digest: expected sha256: and 64 hex digits`;
     throw new HttpError(400, 'invalid_digest', message, { param: 'digest' });
   }
 }

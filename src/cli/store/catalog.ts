@@ -1,4 +1,4 @@
-/** Which models are stored, what they are called, and what their headers tell. */
+/** Index of the stored models: names, files and header facts. */
 import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import { toStoreProblem } from './problems.ts';
 interface CatalogOptions {
   readonly world: Pick<World, 'env' | 'packageRoot'>;
   readonly dataDir: string;
-  /** Of the models. */
+  /** The models folder. */
   readonly folder: string;
 }
 
@@ -56,7 +56,7 @@ export class Catalog {
     return await this.#withId(pulled, plain);
   }
 
-  /** What it is called when it is resident. */
+  /** Finds a model by the id it has when it is resident. */
   async #withId(pulled: readonly PulledModel[], id: string): Promise<PulledModel | undefined> {
     for (const model of pulled) {
       const { header } = await this.#read(model);
@@ -65,14 +65,16 @@ export class Catalog {
     return undefined;
   }
 
-  /** The model at this place; one without files of the data directory is the embedded one. */
+  /** The model at a location. The embedded model has no files in the data directory. */
   async at(location: string): Promise<PulledModel | undefined> {
     const embedded = await this.#embedded();
     if (embedded.path === location) return embedded;
     return (await pulledModels(this.#options.folder)).find(({ path }) => path === location);
   }
 
-  /** A copy is linked, so it is the same file; one that had to be written again is another model. */
+  /**
+   * Whether two locations are the same file. A linked copy is; a copy that had to be written again is another model.
+   */
   async isSame(one: string, other: string): Promise<boolean> {
     if (one === other) return true;
     const [first, second] = await Promise.all([this.#identity(one), this.#identity(other)]);
@@ -87,7 +89,7 @@ export class Catalog {
     return found && `${found.dev}:${found.ino}`;
   }
 
-  /** Also of a model that lies elsewhere: a path, or an address. */
+  /** Card of a model, which may also be outside the data directory (a path or a URL). */
   async card({ name, location }: StoredModel, whole: boolean): Promise<ModelCard> {
     const known = (await this.at(location)) ?? elsewhere(name, location);
     const { row, header } = await this.#read(known, whole);
@@ -101,12 +103,12 @@ export class Catalog {
     };
   }
 
-  /** Why what lies there could not be served. */
+  /** Why the model at a location cannot be served; undefined if it can. */
   async problemOf(location: string): Promise<string | undefined> {
     return this.#problemIn(await this.#headers.readWhole(location));
   }
 
-  /** Where the folder lies is nobody's business. */
+  /** Removes the path of the models folder from the message, which goes to clients. */
   #problemIn(header: Header): string | undefined {
     return problemIn(header)?.replaceAll(join(this.#options.folder, '/'), '');
   }
@@ -143,7 +145,7 @@ export class Catalog {
     { unfinished, whole }: { unfinished: readonly string[]; whole: boolean },
   ): Promise<Header> {
     if (unfinished.length > 0)
-      return { problem: `the download did not finish (${unfinished.join(', ')}); pull it again` };
+      return { problem: `the download is incomplete (${unfinished.join(', ')}); pull it again` };
     return whole ? await this.#headers.readWhole(path) : await this.#headers.read(path, stamp);
   }
 
@@ -153,7 +155,7 @@ export class Catalog {
     return (await notedDigestOf(home, paths).catch(() => undefined))?.replace(/^sha256:/, '');
   }
 
-  /** Changes with the names, the sizes and the times of a model's files. */
+  /** Hash of the names, sizes and modification times of a model's files. */
   async #stampOf({ path, files }: PulledModel) {
     const { folder } = this.#options;
     const paths = files.length > 0 ? files.map((file) => join(folder, ...file.split('/'))) : [path];
@@ -161,7 +163,7 @@ export class Catalog {
     let modified = 0;
     let sizeBytes = 0;
     for (const file of paths) {
-      // None of an address.
+      // Undefined for a URL.
       const found = await stat(file).catch(() => undefined);
       modified = Math.max(modified, found?.mtimeMs ?? 0);
       sizeBytes += found?.size ?? 0;
@@ -171,7 +173,7 @@ export class Catalog {
   }
 }
 
-/** A model without files of the data directory. */
+/** A model that has no files in the data directory. */
 const elsewhere = (name: string, path: string): PulledModel => ({
   name,
   path,

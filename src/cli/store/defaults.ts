@@ -2,13 +2,16 @@ import type { ModelDefaults } from '../../planes/model-store.ts';
 import { changeRecord, readRecord } from '../../pull/record.ts';
 import { homeOf } from '../models/pulled.ts';
 
-/** Defaults that a model was created with, kept in the record of its folder; they go with the model. */
+/**
+ * Reads the defaults that a model was created with. They are in its folder's download record and are deleted with the
+ * model.
+ */
 export async function defaultsOf(folder: string, files: readonly string[]): Promise<ModelDefaults> {
   const { home, paths } = homeOf(folder, files);
   return (await readRecord(home))?.defaults?.[paths[0] ?? ''] ?? {};
 }
 
-/** Also where there are none: what a model of the same name had before does not count any more. */
+/** Writes a model's defaults. Empty defaults delete those of an earlier model of the same name. */
 export async function keepDefaults(
   folder: string,
   files: readonly string[],

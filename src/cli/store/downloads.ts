@@ -4,7 +4,7 @@ import type { Reference } from '../../pull/reference.ts';
 
 export interface DownloadListener {
   readonly onProgress: (progress: PullProgress) => void;
-  /** What a person who waits should know. */
+  /** Messages for the waiting user. */
   readonly onNotice: (message: string) => void;
 }
 
@@ -18,8 +18,8 @@ interface Download {
 }
 
 /**
- * Downloads under way. Who asks for what comes already shares it, and it ends when nobody waits for it any more; what
- * came is kept. Two of one repository run one after the other, since they may be of the same file.
+ * Running downloads. Requests for the same model share one download, which is aborted when the last request leaves; the
+ * bytes received are kept. Downloads of one repository run one at a time, because they may include the same file.
  */
 export class Downloads {
   readonly #fetch: Fetch;
@@ -30,12 +30,12 @@ export class Downloads {
     this.#fetch = fetch;
   }
 
-  /** @returns where the model lies */
+  /** @returns path of the model */
   async pull(reference: Reference, told: DownloadListener, signal: AbortSignal): Promise<string> {
     signal.throwIfAborted();
     const key = JSON.stringify([reference.repo, reference.file, reference.revision]);
     const download = this.#running.get(key) ?? this.#start(key, reference);
-    // Who listens twice is told twice.
+    // A copy: a listener that is passed twice is called twice.
     const listener = { ...told };
     download.listeners.add(listener);
     if (download.last) listener.onProgress(download.last);

@@ -1,24 +1,24 @@
-/** What a model's header tells, read once as long as its files stay the same. */
+/** Cache of model headers. A header is read again when the model's files change. */
 import { inspectModel, type ModelFacts, modelId, openModelFile } from '../../engine/index.ts';
 import type { World } from '../world.ts';
 import { faultOf, platformOf } from '../models/open.ts';
 
 type Metadata = ReadonlyMap<string, unknown>;
 
-/** A header, or why it cannot be read. */
+/** A model's header, or why it cannot be read. */
 export type Header =
   | {
       readonly facts: ModelFacts;
-      /** What the model's id is when it is resident. */
+      /** Id of the model when it is resident. */
       readonly id: string;
-      /** Long lists, such as vocabularies, are null. */
+      /** Long lists, such as vocabularies, are replaced by null. */
       readonly metadata: Metadata;
     }
   | { readonly problem: string };
 
-/** Headers kept; each is a few kilobytes. */
+/** Limit of cached headers. Each has a few kilobytes. */
 const mostKept = 256;
-/** Elements of a list that is kept. */
+/** Limit of elements of a cached list. */
 const longList = 64;
 
 export class Headers {
@@ -29,7 +29,7 @@ export class Headers {
     this.#world = world;
   }
 
-  /** @param stamp changes with the files */
+  /** @param stamp hash of the files' names, sizes and times */
   read(location: string, stamp: string): Promise<Header> {
     const kept = this.#kept.get(location);
     if (kept?.stamp === stamp) return kept.header;
@@ -38,12 +38,12 @@ export class Headers {
     this.#kept.set(location, { stamp, header });
     const [oldest] = this.#kept.keys();
     if (this.#kept.size > mostKept && oldest !== undefined) this.#kept.delete(oldest);
-    // A fault of ours is not kept.
+    // An unexpected error is not cached.
     header.catch(() => this.#kept.delete(location));
     return header;
   }
 
-  /** The same with every list; not kept. */
+  /** Reads the header with all its lists. Not cached. */
   readWhole(location: string): Promise<Header> {
     return this.#open(location, true);
   }

@@ -1,4 +1,4 @@
-/** The models that the host could serve, for its planes: the embedded one, and the data directory's. */
+/** The models that the host can serve: the embedded one and those in the data directory. */
 import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isGgufModel } from '../../engine/index.ts';
@@ -28,7 +28,7 @@ import { toStoreProblem } from './problems.ts';
 interface StoreOptions {
   readonly world: Pick<World, 'env' | 'packageRoot' | 'pull'>;
   readonly dataDir: string;
-  /** Whether the host serves the model at this place, or is about to. */
+  /** Whether the model at this location is resident or being loaded. */
   readonly inUse: (location: string) => boolean;
 }
 
@@ -38,7 +38,7 @@ export class DataDirStore implements ModelStore {
   readonly #catalog: Catalog;
   readonly #blobs: Blobs;
   readonly #downloads: Downloads;
-  /** The last of the changes to the folder of models that were asked for: one at a time. */
+  /** Tail of the queue of changes to the models folder, which run one at a time. */
   #changes: Promise<unknown> = Promise.resolve();
 
   constructor({ world, dataDir, inUse }: StoreOptions) {
@@ -126,7 +126,7 @@ export class DataDirStore implements ModelStore {
     const found = await this.#catalog.at(location);
     if (!found) throw gone(name);
     if (found.files.length === 0) {
-      const message = `'${name}' is part of the host and cannot be deleted`;
+      const message = `'${name}' is embedded in the host and cannot be deleted`;
       throw new HttpError(400, 'embedded_model', message, { param: 'model' });
     }
     this.#refuseInUse(found);
@@ -173,14 +173,14 @@ export class DataDirStore implements ModelStore {
 
   async #filesOf({ name, location }: StoredModel, place: string): Promise<PlacedFile[]> {
     const model = (await this.#catalog.at(location)) ?? { path: location, files: [] };
-    // Deleted meanwhile, or loaded from an address.
+    // The model was deleted meanwhile, or was loaded from a URL.
     if (model.files.length === 0 && !(await isFile(location))) throw gone(name);
     return filesTo(place, this.#folder, model);
   }
 
   /**
-   * Checks the files as a model, and gives them the name.
-   * @param from where they are those of a stored model; under its own name only the defaults change
+   * Validates the files as a model and moves them to the name's path.
+   * @param from location of the stored model that the files belong to; if it is the target, only the defaults change
    */
   async #place(
     place: string,
@@ -219,7 +219,7 @@ export class DataDirStore implements ModelStore {
     const found = new Map<string, string>();
     for (const [name, digest] of files) {
       if (!isPortableName(name))
-        throw new HttpError(400, 'invalid_value', `files: '${name.slice(0, 100)}' is no name of a file`);
+        throw new HttpError(400, 'invalid_value', `files: '${name.slice(0, 100)}' is not a valid file name`);
       const path = await this.#blobs.path(digest);
       if (path === undefined) {
         const message = `files: there is no upload ${digest}; send it with POST /api/blobs/${digest} first`;
@@ -232,14 +232,14 @@ export class DataDirStore implements ModelStore {
       throw new HttpError(
         400,
         'invalid_value',
-        `files: '${only}' is no GGUF file; name one that ends in .gguf`,
+        `files: '${only}' is not a GGUF file; expected a name that ends in .gguf`,
       );
     return found;
   }
 
   #refuseInUse({ name, path }: PulledModel): void {
     if (!this.#inUse(path)) return;
-    const message = `'${name}' is the resident model; load another one first`;
+    const message = `'${name}' is the resident model; load another model first`;
     throw new HttpError(409, 'model_in_use', message, { param: 'model' });
   }
 }
@@ -251,15 +251,20 @@ const isFile = (path: string): Promise<boolean> =>
   );
 
 const gone = (name: string): HttpError =>
-  new HttpError(404, 'model_not_found', `there are no files of '${name.slice(0, 200)}' here`, {
-    param: 'model',
-  });
+  new HttpError(
+    404,
+    'model_not_found',
+    `the model '${name.slice(0, 200)}' has no files in the data directory`,
+    {
+      param: 'model',
+    },
+  );
 
 const noRepository = (name: string): HttpError =>
   new HttpError(
     400,
     'invalid_reference',
-    `'${name.slice(0, 200)}' is no repository; write hf.co/OWNER/NAME`,
+    `'${name.slice(0, 200)}' is not a repository: expected hf.co/OWNER/NAME`,
     {
       param: 'model',
     },

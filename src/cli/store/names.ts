@@ -1,14 +1,14 @@
-/** Names that requests have for models: Ollama's, a hub's, and ours. */
+/** Model names in requests: Ollama names, hub references and names of this host. */
 import { isGgufModel, splitNameOf } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
 import { hubName } from '../../planes/turn/identity.ts';
 import { hubPrefix, parseReference, type Reference } from '../../pull/reference.ts';
 import { isPortableName } from '../../words/portable-name.ts';
 
-/** `:latest` is the tag that Ollama's clients add. */
+/** Ollama clients add the tag `:latest`. */
 const latest = /:latest$/;
 
-/** A repository of a hub, and a file or quantisation in it; undefined for every other name. */
+/** Parses a hub repository with an optional file or quantization; undefined for every other name. */
 export function hubReference(name: string): Reference | undefined {
   const found = hubName.exec(name);
   if (!found) return undefined;
@@ -17,8 +17,8 @@ export function hubReference(name: string): Reference | undefined {
 }
 
 /**
- * The names under which a model may be stored that a request calls so: a tag is a file in a folder. The last is the one
- * that a new model gets: `OWNER/NAME` alone lies at `OWNER/NAME/latest`, so that lists can tell it from `NAME:TAG`.
+ * The stored names that a name in a request can mean. A tag becomes a file in a folder. A new model gets the last one:
+ * `OWNER/NAME` without a tag is stored as `OWNER/NAME/latest`, so that it differs from `NAME:TAG`.
  */
 export function storedNames(name: string): string[] {
   const plain = name.replace(latest, '');
@@ -30,8 +30,8 @@ export function storedNames(name: string): string[] {
 const part = /^(?!.*\.\.)[a-z0-9_][a-z0-9._-]{0,79}$/i;
 
 /**
- * Where a model of this name lies below the folder of models, with slashes and without an ending.
- * @throws HttpError for what is no name
+ * Path of a model with this name relative to the models folder, with slashes and without a file extension.
+ * @throws HttpError if the name is invalid
  */
 export function placeOfName(name: string): string {
   const parts = (storedNames(name).at(-1) ?? '').split('/');
@@ -46,7 +46,7 @@ export function placeOfName(name: string): string {
   throw new HttpError(
     400,
     'invalid_model_name',
-    `'${name.slice(0, 200)}' is no name for a model: expected NAME, OWNER/NAME or either with :TAG, of letters, digits, '.', '_' and '-', none of it a name that Windows reserves (CON, AUX, NUL, COM1 ...).`,
+    `'${name.slice(0, 200)}' is not a valid model name: expected NAME or OWNER/NAME, optionally with :TAG, of letters, digits, '.', '_' and '-', and no name that Windows reserves (CON, AUX, NUL, COM1 ...).`,
     { param: 'model' },
   );
 }

@@ -1,4 +1,4 @@
-/** Puts a model under a name: its files are linked, since they never change, or copied where that cannot be done. */
+/** Installs a model under a name. Its files are hard-linked, because they never change, or copied where links fail. */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, link, mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
@@ -9,25 +9,25 @@ import { systemCode } from '../../util/system-code.ts';
 import type { PulledModel } from '../models/pulled.ts';
 import { removeEmpty } from '../models/remove.ts';
 
-/** A file of a model: where it is, and where it belongs below the folder of models, with slashes. */
+/** A model file: `from` is its current path, `to` its target relative to the models folder, with slashes. */
 export interface PlacedFile {
   readonly from: string;
   readonly to: string;
 }
 
-/** What happens between the staged files and the named ones; each step may throw. */
+/** Steps between staging the files and renaming them. Each may throw. */
 interface Steps {
-  /** Looks at the files where they are staged, in the same places below another folder. */
+  /** Validates the files in the staging folder, where they have the same relative paths. */
   readonly check?: (staged: string) => Promise<void>;
-  /** Removes what has the name; without it, what is there already is refused. */
+  /** Removes the model that has the name. Without this step an existing model is an error. */
   readonly makeRoom?: () => Promise<void>;
-  /** The last step before the files get their names. */
+  /** Last step before the files are renamed. */
   readonly settle?: () => Promise<void>;
 }
 
 /**
- * @param folder of models
- * @param roots what must not be there yet, below the folder of models
+ * @param folder the models folder
+ * @param roots paths relative to it that must not exist yet
  */
 export async function placeModel(
   folder: string,
@@ -35,7 +35,7 @@ export async function placeModel(
   { check, makeRoom, settle }: Steps,
 ): Promise<void> {
   await sweep(folder);
-  // A name with a dot is no model: a host that ends here leaves nothing that looks like one.
+  // A leading dot hides the folder from the model list, so that a killed host leaves nothing that looks like a model.
   const staged = join(folder, `${stagedPrefix}${randomUUID()}`);
   try {
     for (const { from, to } of files) await linkOrCopy(from, below(staged, to));
@@ -54,10 +54,10 @@ export async function placeModel(
 }
 
 const stagedPrefix = '.new-';
-/** Nothing is staged for longer. */
+/** Older staging folders are leftovers. */
 const stagedMs = 24 * 3600 * 1000;
 
-/** Removes what a host left that was ended in the middle. */
+/** Removes staging folders that a killed host left. */
 async function sweep(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
     if (!name.startsWith(stagedPrefix)) continue;
@@ -71,7 +71,7 @@ const below = (folder: string, path: string): string => join(folder, ...path.spl
 
 async function refuseExisting(folder: string, path: string): Promise<void> {
   if ((await stat(below(folder, path)).catch(() => undefined)) === undefined) return;
-  const message = `there is already a model of this name (${path}); delete it first, or choose another name`;
+  const message = `a model of this name exists already (${path}); delete it first or choose another name`;
   throw new HttpError(409, 'model_exists', message, { param: 'destination' });
 }
 
@@ -81,13 +81,13 @@ async function linkOrCopy(from: string, to: string): Promise<void> {
   try {
     await link(source, to);
   } catch (error) {
-    // Another file system, or one without links.
+    // The target is on another file system, or on one without hard links.
     if (!['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'ENOSYS'].includes(systemCode(error) ?? '')) throw error;
     await copyFile(source, to, constants.COPYFILE_EXCL);
   }
 }
 
-/** A model's files under another name: a file, the parts of a split one, or a folder. */
+/** Maps the files of a model (one file, split parts or a folder) to another name. */
 export function filesTo(
   place: string,
   folder: string,

@@ -1,4 +1,4 @@
-/** What the command line says of models and downloads, as answers. */
+/** Maps errors of models and downloads to HTTP errors. */
 import { HttpError } from '../../http/error.ts';
 import { PullError, type PullErrorCode } from '../../pull/errors.ts';
 import { StartError } from '../start-error.ts';
@@ -15,7 +15,7 @@ const statusOf: Readonly<Record<PullErrorCode, number>> = {
   not_writable: 500,
 };
 
-/** Anything else stays what it is: a fault of ours. */
+/** Other errors are returned unchanged; they are bugs. */
 export function toStoreProblem(error: unknown): unknown {
   if (error instanceof PullError) return new HttpError(statusOf[error.code], error.code, error.message);
   if (error instanceof StartError) return new HttpError(400, 'ambiguous_model', error.message);

@@ -11,7 +11,7 @@ import { parametersOf, queryOf } from '../query-flags.ts';
 import type { Answered } from '../source.ts';
 
 type Ask = (body: object) => Promise<Answered<ObserveEnvelope>>;
-/** Rows a page where all are asked for. */
+/** Rows per page with `--all`. */
 const pageRows = 1000;
 
 export const query: Run = async (context) => {
@@ -34,14 +34,14 @@ async function typed({ source, word, flags }: Context): Promise<object> {
   return queryOf((await source.schema(word)).document, flags);
 }
 
-/** The plane says what is wrong with it. */
+/** Reads a query from a file. The observe plane validates it. */
 async function written(file: string, { word, flags, world }: Context): Promise<object> {
   const beside = ['select', 'where', 'group-by', 'aggregate', 'order-by', 'limit'] as const;
   const faults = [
-    ...(word === '' ? [] : [`--file holds the whole query: leave '${word}' out`]),
+    ...(word === '' ? [] : [`--file has the whole query: leave '${word}' out`]),
     ...beside
       .filter((flag) => flags[flag] !== undefined)
-      .map((flag) => `--file holds the whole query: leave --${flag} out`),
+      .map((flag) => `--file has the whole query: leave --${flag} out`),
   ];
   if (faults.length > 0) throw new UsageError(faults);
   const name = file === '-' ? 'stdin' : file;
@@ -55,7 +55,7 @@ async function written(file: string, { word, flags, world }: Context): Promise<o
     throw new UsageError([`${name} is not JSON: ${(error as Error).message}`]);
   }
   if (isRecord(body)) return body;
-  throw new UsageError([`${name}: expected a query, as {"surface": "completions"}`]);
+  throw new UsageError([`${name}: expected a query, for example {"surface": "completions"}`]);
 }
 
 async function answer(context: Context, body: object, askFor: Ask): Promise<void> {

@@ -16,7 +16,7 @@ export const surfaces: Run = async ({ source, flags, look, print, printJson }) =
     ...described(
       document.surfaces.map(({ name, description, time, columns }) => [
         name,
-        `${description} (${columns} columns, by ${time})`,
+        `${description} (${columns} columns, ordered by ${time})`,
       ]),
     ),
     '',
@@ -32,7 +32,7 @@ export const surfaces: Run = async ({ source, flags, look, print, printJson }) =
   ]);
 };
 
-/** Of a JSON Schema. */
+/** Property names of a JSON Schema. */
 const namesIn = (schema: object): string[] =>
   Object.keys((schema as { readonly properties?: object }).properties ?? {});
 
@@ -42,11 +42,7 @@ export const schema: Run = async ({ source, word, flags, look, print, printJson 
   const { surface, description, time, key, columns } = document;
   print([
     ...wrap(printable(`${surface}: ${description}`), look.width, '  '),
-    ...wrap(
-      printable(`newest first by ${time}; no two rows have the same ${key.join(', ')}`),
-      look.width,
-      '  ',
-    ),
+    ...wrap(printable(`newest first by ${time}; unique by ${key.join(', ')}`), look.width, '  '),
     '',
     ...table(
       [

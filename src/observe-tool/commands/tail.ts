@@ -12,7 +12,7 @@ import { type NewRows, TailWindow } from '../tail-window.ts';
 const longestPauseMs = 30_000;
 const mostLast = 1000;
 
-/** Rows as they come, until somebody ends it. */
+/** Prints new rows until interrupted. */
 export const tail: Run = async (context) => {
   const { source, word, flags, world } = context;
   const { every, last } = timesOf(flags);
@@ -29,17 +29,17 @@ export const tail: Run = async (context) => {
     await pause(Math.min(longestPauseMs, every * 2 ** failures), undefined, { signal: world.over });
     try {
       show(await narrowing(context, window, () => window.next()));
-      if (failures > 0) context.note('it answers again; nothing was missed');
+      if (failures > 0) context.note('connected again; no rows were missed');
       failures = 0;
     } catch (error) {
       if (!isPassing(error)) throw error;
-      if (failures === 0) context.note(`${(error as Error).message}; trying again`);
+      if (failures === 0) context.note(`${(error as Error).message}; retrying`);
       failures += 1;
     }
   }
 };
 
-/** Where it takes too long, it looks back less far. */
+/** Narrows the window while queries exceed the time limit. */
 async function narrowing(
   { note }: Context,
   window: TailWindow,
@@ -54,7 +54,7 @@ async function narrowing(
       const length = isLong ? window.narrow() : undefined;
       if (length === undefined) throw error;
       note(
-        `there are many rows: one that comes more than ${Math.round(length / 60_000)} minutes after its time is not shown`,
+        `there are many rows: a row that arrives more than ${Math.round(length / 60_000)} minutes after its time is not shown`,
       );
     }
   }
@@ -75,7 +75,7 @@ function timesOf({ every = '1s', last = 0 }: Flags): { readonly every: number; r
   const faults = [
     ...(ms >= 100 && ms <= 86_400_000
       ? []
-      : [`--every: expected 100ms or more, as 500ms, 2s, 1m, got '${every}'`]),
+      : [`--every: expected 100ms or more, for example 500ms, 2s or 1m, got '${every}'`]),
     ...(Number.isInteger(last) && last >= 0 && last <= mostLast
       ? []
       : [`--last: expected a whole number from 0 to ${mostLast}, got ${last}`]),
@@ -84,7 +84,7 @@ function timesOf({ every = '1s', last = 0 }: Flags): { readonly every: number; r
   return { every: ms, last };
 }
 
-/** The host may be starting anew, or have much to do. */
+/** Whether an error is transient: the host is restarting or busy. */
 const isPassing = (error: unknown): boolean =>
   (error instanceof HostError && error.passing) ||
   (error instanceof ObserveError && error.code === 'observe_busy');

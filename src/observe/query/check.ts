@@ -13,7 +13,7 @@ import { refused, violationsOf } from './violations.ts';
 
 export type { CheckedQuery } from './types.ts';
 
-/** @throws ObserveError invalid, with all violations */
+/** Validates a query and resolves its names. @throws ObserveError invalid, with all violations */
 export function checked(body: unknown): CheckedQuery {
   const faults: ObserveViolation[] = [];
   const parsed = observeQuery.safeParse(body, { reportInput: false });
@@ -37,7 +37,7 @@ export function checked(body: unknown): CheckedQuery {
   return { ...result, ...page };
 }
 
-/** What is wrong with the parts of a query that have their shape, and what those mean. */
+/** Validates the parts of a query that have the right shape, and resolves the names in them. */
 class Checker {
   readonly #surface: Surface;
   readonly #given: Readonly<Record<string, unknown>>;
@@ -56,7 +56,7 @@ class Checker {
     const selected = this.#selected();
     const grouped = this.#given['group_by'] !== undefined || this.#given['aggregate'] !== undefined;
     if (grouped && this.#given['select'] !== undefined)
-      this.#fault('select', 'does not go with group_by and aggregate: the answer has their columns');
+      this.#fault('select', 'cannot be combined with group_by and aggregate, which define the columns');
     const columns = grouped ? [...groups, ...aggregates] : selected;
     this.#refuseTwice(grouped ? groups.length : 0, columns);
     const order = completeOrder(this.#surface, { grouped, groups }, this.#order(grouped, columns));
@@ -67,7 +67,7 @@ class Checker {
     this.#faults.push({ path, message });
   }
 
-  /** Elements of a list that have their shape; of the others the shape has told already. */
+  /** Elements of a list that have the right shape. The schema has already reported the others. */
   #each<Schema extends z.ZodType>(name: keyof typeof most, schema: Schema) {
     const list = this.#given[name];
     if (!Array.isArray(list)) return [];
@@ -91,8 +91,8 @@ class Checker {
       columns.map((column) => column.name),
       (one) => `'${one}'`,
     );
-    const hint = near || `: it has ${columns.map((column) => column.name).join(', ')}`;
-    this.#fault(path, `'${name.slice(0, 80)}' is no column of ${surface}${hint}`);
+    const hint = near || `; the columns are: ${columns.map((column) => column.name).join(', ')}`;
+    this.#fault(path, `'${name.slice(0, 80)}' is not a column of ${surface}${hint}`);
     return undefined;
   }
 
@@ -103,10 +103,10 @@ class Checker {
       const { op } = element;
       const known = operatorsFor(column);
       if (!known.includes(op)) {
-        const kind = column.readOnly ? 'too long to search' : column.type;
+        const kind = column.readOnly ? 'long texts' : column.type;
         this.#fault(
           `${path}.op`,
-          `'${op}' does not go with ${column.name} (${kind}): expected ${known.join(', ')}`,
+          `'${op}' does not work with ${column.name} (${kind}): expected ${known.join(', ')}`,
         );
         return [];
       }
@@ -122,7 +122,7 @@ class Checker {
     const seen = new Set<string>();
     return this.#each('select', shape.select.unwrap().element).flatMap(({ path, element }) => {
       const column = this.#column(element, path);
-      if (column && seen.has(column.name)) this.#fault(path, `'${column.name}' is there already`);
+      if (column && seen.has(column.name)) this.#fault(path, `'${column.name}' is listed twice`);
       seen.add(element);
       return column ? [answered(column)] : [];
     });
@@ -138,7 +138,7 @@ class Checker {
         return [];
       }
       if (bucket !== undefined && !bucketsFor(column).includes(bucket)) {
-        this.#fault(`${path}.bucket`, `${column.name} is no time: leave the bucket out`);
+        this.#fault(`${path}.bucket`, `${column.name} is not a time column: leave out the bucket`);
         return [];
       }
       return [answered(column, bucket)];
@@ -149,7 +149,7 @@ class Checker {
     return this.#each('aggregate', aggregate).flatMap(({ path, element }) => {
       const { fn, column: name } = element;
       if (name === undefined && fn !== 'count') {
-        this.#fault(`${path}.column`, `is missing: ${fn} is of a column`);
+        this.#fault(`${path}.column`, `is missing: ${fn} needs a column`);
         return [];
       }
       const column = name === undefined ? undefined : this.#column(name, `${path}.column`);
@@ -158,7 +158,7 @@ class Checker {
         const known = aggregatesFor(column).join(', ');
         this.#fault(
           `${path}.fn`,
-          `'${fn}' does not go with ${column.name} (${column.type}): expected ${known}`,
+          `'${fn}' does not work with ${column.name} (${column.type}): expected ${known}`,
         );
         return [];
       }
@@ -177,7 +177,7 @@ class Checker {
     for (const [n, { name }] of columns.entries()) {
       if (columns.findIndex((column) => column.name === name) === n) continue;
       const path = n < groups ? `group_by[${n}]` : `aggregate[${n - groups}].as`;
-      this.#fault(path, `the answer has a column '${name}' already`);
+      this.#fault(path, `the result already has a column '${name}'`);
     }
   }
 
@@ -185,7 +185,7 @@ class Checker {
     const seen = new Set<string>();
     return this.#each('order_by', ordering).flatMap(({ path, element }) => {
       const { column: name, direction } = element;
-      if (seen.has(name)) this.#fault(`${path}.column`, `'${name.slice(0, 80)}' is there already`);
+      if (seen.has(name)) this.#fault(`${path}.column`, `'${name.slice(0, 80)}' is listed twice`);
       seen.add(name);
       const by = grouped ? this.#ofAnswer(name, columns, path) : this.#ofSurface(name, path);
       return by ? [{ by, descending: direction === 'desc' }] : [];
@@ -194,11 +194,11 @@ class Checker {
 
   #ofAnswer(name: string, columns: readonly Answered[], path: string): Answered | undefined {
     const found = columns.find((column) => column.name === name);
-    // Where columns are refused, this one may be meant.
+    // If some columns were refused, the name may mean one of them.
     if (found || columns.length < this.#asked('group_by') + this.#asked('aggregate')) return found;
     const names = columns.map((column) => column.name);
-    const near = didYouMean(name, names, (one) => `'${one}'`) || `: it has ${names.join(', ')}`;
-    this.#fault(`${path}.column`, `'${name.slice(0, 80)}' is no column of this answer${near}`);
+    const near = didYouMean(name, names, (one) => `'${one}'`) || `; the columns are: ${names.join(', ')}`;
+    this.#fault(`${path}.column`, `'${name.slice(0, 80)}' is not a column of the result${near}`);
     return undefined;
   }
 

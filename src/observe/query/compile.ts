@@ -8,23 +8,23 @@ import type { Answered, CheckedQuery } from './types.ts';
 import { Writer } from './writer.ts';
 
 export interface CompileOptions {
-  /** Of the reader that is going to read it. The surface `transcript` is SQLite's always. */
+  /** SQL dialect of the reader. The surface `transcript` always uses SQLite. */
   readonly kind: 'sqlite' | 'postgres';
-  /** What relative times are relative to. */
+  /** Base of relative times. */
   readonly now: Date;
-  /** Of the surface `transcript`: those that are attached. */
+  /** Attached racks, for the surface `transcript`. */
   readonly racks?: readonly AttachedRack[];
 }
 
-/** A writer for whoever answers for the surface. */
+/** Creates an SQL writer in the dialect of the surface's source. */
 export const writerFor = (
   { surface: { source }, asOf }: CheckedQuery,
   { kind, now }: CompileOptions,
 ): Writer => new Writer(source === 'racks' ? 'sqlite' : kind, asOf ?? now);
 
 /**
- * Ends what goes on for too long, of SQLite's statements: looks every thousand rows or so. Rows of one table have a number;
- * sources that put rows together give it on as `tick`.
+ * Condition that ends an SQLite statement when its time is over. It checks every 1024 rows, by the row number of the
+ * table or by the column `tick` of a source that combines tables.
  */
 const stopping = (from: string): string =>
   `((t.${from.startsWith('(') ? 'tick' : 'rowid'} & 1023) <> 0 or ${inTime}() = 1)`;
@@ -35,7 +35,7 @@ const fromOf = (
   racks: readonly AttachedRack[],
 ): string => (source === 'racks' ? eventsOf(racks) : both(source.from)[writer.kind]);
 
-/** `from ... where ...`: the rows that a query is about, as `t`. */
+/** `from ... where ...` for the rows that a query matches, with the alias `t`. */
 export function matchedSql(
   writer: Writer,
   { surface: { source }, where }: CheckedQuery,
@@ -52,8 +52,8 @@ export function matchedSql(
 }
 
 /**
- * Rows have `c0`, `c1`... in the order of `columns` (`rowOf` makes the answer's arrays of them), and `o0`... for the cursor
- * (`nextCursor`). One more than `limit` is read.
+ * Compiles a query. Rows have the columns `c0`, `c1`... in the order of `columns` (`rowOf` converts them to arrays),
+ * and `o0`... for the cursor (`nextCursor`). One row more than `limit` is read, to see whether there is another page.
  */
 export function compile(query: CheckedQuery, options: CompileOptions): Compiled & { readonly limit: number } {
   const writer = writerFor(query, options);
@@ -71,11 +71,11 @@ function rows(writer: Writer, query: CheckedQuery, options: CompileOptions): str
   return `select ${named(columns, expressions)} ${matchedSql(writer, query, options, more)}`;
 }
 
-/** Groups are made within, so that they can be compared with where the page before ended. */
+/** Groups are built in a subquery, so that they can be compared with the cursor. */
 function groups(writer: Writer, query: CheckedQuery, options: CompileOptions): string {
   const { columns, order, after } = query;
   const made = columns.map((column, n) => `${writer.answered(column)} as c${n}`).join(', ');
-  // Rows are looked at once more when they are sorted into their groups, which may take longer than to find them.
+  // Grouping visits the rows again, which may take longer than finding them, so the time is checked there, too.
   const from = fromOf(writer, query.surface.source, options.racks ?? []);
   const stop = writer.kind === 'sqlite' ? `, count(${stopping(from)}) as stop` : '';
   const by = columns.flatMap(({ of }, n) => (of.kind === 'column' ? [n + 1] : []));

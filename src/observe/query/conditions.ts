@@ -4,7 +4,7 @@ import type { Writer } from './writer.ts';
 
 const compared = { eq: '=', ne: '<>', lt: '<', lte: '<=', gt: '>', gte: '>=' } as const;
 
-/** A time before now as the tables have it, and not before there were any. */
+/** Converts a relative time to RFC 3339, at the earliest the epoch. */
 function resolved(value: Value, now: Date): string | number {
   if (typeof value !== 'object') return value;
   return new Date(Math.max(0, now.getTime() - value.agoMs)).toISOString();

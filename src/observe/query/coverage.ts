@@ -9,7 +9,7 @@ export interface Coverage {
   readonly with_value: Readonly<Record<string, number>>;
 }
 
-/** How much of what a query is about is known: one row, of which `read` makes sense. */
+/** Compiles the coverage statement of a query. It returns one row, which `read` converts. */
 export function compileCoverage(
   query: CheckedQuery,
   options: CompileOptions,
@@ -18,7 +18,7 @@ export function compileCoverage(
   const time = query.surface.columns.find(({ name }) => name === query.surface.time);
   const at = time ? writer.column(time) : 'null';
   const columns = measuredOf(query);
-  // Those that are never null are counted with the rows.
+  // Columns that are never null have the count of rows.
   const counted = columns.filter(({ required }) => !required);
   const counts = counted.map((column, n) => `, count(${writer.column(column)}) as w${n}`).join('');
   const sql = `select min(${at}) as since, max(${at}) as until, count(*) as n${counts} ${matchedSql(writer, query, options)}`;
@@ -41,7 +41,7 @@ export function compileCoverage(
   };
 }
 
-/** The measured and claimed columns that an answer is made of, each once. */
+/** The measured and claimed columns that a result is computed from, without duplicates. */
 function measuredOf({ columns }: CheckedQuery): Column[] {
   const made = columns.flatMap(({ of }) => (of.column ? [of.column] : []));
   return [...new Set(made)].filter(({ provenance }) => provenance !== 'derived');

@@ -5,18 +5,18 @@ import type { Answered, Carried, CheckedQuery } from './types.ts';
 
 const shape = z.strictObject({
   query: z.string(),
-  /** When the first page was asked for. */
+  /** Time of the request for the first page. */
   now: z.iso.datetime({ precision: 3 }),
   after: z.array(z.union([z.string(), z.number(), z.null()])),
 });
 const int64 = { least: -(2n ** 63n), most: 2n ** 63n - 1n };
 
-/** Of everything but the page: pages of one query have it in common. */
+/** Hash of a query without cursor and limit. All pages of a query have the same. */
 export function digestOf({ cursor: _cursor, limit: _limit, ...query }: ObserveQuery): string {
   return createHash('sha256').update(JSON.stringify(query)).digest('base64url').slice(0, 22);
 }
 
-/** @param value as a reader gives it */
+/** Converts a value for a cursor. @param value as the reader returned it */
 function carried({ type }: Answered, value: unknown): Carried {
   if (value === null || value === undefined) return null;
   if (type === 'number') return String(Number(value));
@@ -32,7 +32,7 @@ function fits({ type, required, of }: Answered, value: Carried): boolean {
   if (type === 'integer') {
     if (typeof value === 'number') return Number.isSafeInteger(value);
     if (!/^-?\d{1,60}$/.test(value)) return false;
-    // Only a sum may be more than the database's whole numbers.
+    // Only a sum can exceed 64 bits.
     if (of.kind === 'aggregate' && of.fn === 'sum') return true;
     return BigInt(value) >= int64.least && BigInt(value) <= int64.most;
   }
@@ -42,10 +42,10 @@ function fits({ type, required, of }: Answered, value: Carried): boolean {
 }
 
 /**
- * Where the next page begins. It is about the same time as this one: what is relative to now does not move on meanwhile.
- * @param lastRow of this page, as the reader gave it
- * @param now as this page was compiled with
- * @returns undefined where texts that it is ordered by are too long to be carried
+ * Cursor of the next page. It has the time of the first page, so that relative times mean the same on every page.
+ * @param lastRow last row of this page, as the reader returned it
+ * @param now the time that this page was compiled with
+ * @returns undefined if the texts that the query is ordered by are too long for a cursor
  */
 export function nextCursor(
   { digest, order, asOf }: Pick<CheckedQuery, 'digest' | 'order' | 'asOf'>,
@@ -58,20 +58,20 @@ export function nextCursor(
   return cursor.length > longestCursor ? undefined : cursor;
 }
 
-/** @returns what is wrong with it, where something is */
+/** Parses a cursor. @returns the page's position, or what is wrong with the cursor */
 export function readCursor(
   cursor: string,
   { digest, order }: Pick<CheckedQuery, 'digest' | 'order'>,
 ): Required<Pick<CheckedQuery, 'after' | 'asOf'>> | string {
   const read = shape.safeParse(decoded(cursor));
-  if (!read.success) return 'is no cursor of ours: send the `next` of the page before, as it is';
+  if (!read.success) return 'is not a valid cursor: send the `next` of the previous page unchanged';
   const { query, now, after } = read.data;
   if (query !== digest)
-    return 'is of another query: send the same query again with it, and only `limit` may differ';
+    return 'belongs to another query: send it with the same query; only `limit` may differ';
   const isOurs = after.length === order.length && order.every(({ by }, n) => fits(by, after[n] ?? null));
   return isOurs
     ? { after, asOf: new Date(now) }
-    : 'was changed: send the `next` of the page before, as it is';
+    : 'was modified: send the `next` of the previous page unchanged';
 }
 
 function decoded(cursor: string): unknown {

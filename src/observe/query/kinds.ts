@@ -20,7 +20,7 @@ const aggregatesOf: Readonly<Record<ColumnType, readonly AggregateName[]>> = {
   json: ['count'],
 };
 
-/** May be compared with others, and so ordered and grouped by. */
+/** Whether a column can be ordered by and grouped by. */
 export const isComparable = ({ type, readOnly }: Column): boolean => type !== 'json' && !readOnly;
 
 export const operatorsFor = (column: Column): readonly Operator[] =>
@@ -31,7 +31,7 @@ export const aggregatesFor = (column: Column): readonly AggregateName[] =>
 
 export const bucketsFor = ({ type }: Column): readonly BucketName[] => (type === 'time' ? buckets : []);
 
-/** What can be asked of each column of a surface. */
+/** Descriptions of a surface's columns, with the operators and aggregates that each supports. */
 export const shownSchema = ({ columns }: Surface): ShownColumn[] =>
   columns.map((column) => ({
     name: column.name,
@@ -45,7 +45,7 @@ export const shownSchema = ({ columns }: Surface): ShownColumn[] =>
     ...(bucketsFor(column).length > 0 ? { buckets: bucketsFor(column) } : {}),
   }));
 
-/** What an aggregate gives. */
+/** Type, unit and provenance of an aggregate's result. */
 export function resultOf(
   fn: AggregateName,
   column: Column | undefined,

@@ -15,7 +15,7 @@ export function answered(column: Column, bucket?: BucketName): Answered {
   };
 }
 
-/** What was asked for, and then what no two rows have in common: else a page could neither end nor begin anywhere. */
+/** The requested order, followed by columns that make it unique. Paging needs a unique order. */
 export function completeOrder(
   { columns, time, key }: Surface,
   { grouped, groups }: { readonly grouped: boolean; readonly groups: readonly Answered[] },

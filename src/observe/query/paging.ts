@@ -1,7 +1,7 @@
 import type { Carried, Order } from './types.ts';
 import type { Writer } from './writer.ts';
 
-/** Nothing is after nothing: rows without a value are last, in either direction. */
+/** Rows without a value come last, in both directions. */
 export const orderSql = (order: readonly Order[], firstPlace: number): string =>
   order
     .map(
@@ -11,8 +11,8 @@ export const orderSql = (order: readonly Order[], firstPlace: number): string =>
     .join(', ');
 
 /**
- * Rows after the last one of the page before.
- * @param expressions what `order` is in SQL
+ * Condition for rows after the last row of the previous page.
+ * @param expressions SQL of `order`
  */
 export function afterSql(
   writer: Writer,
@@ -24,14 +24,14 @@ export function afterSql(
     const x = expressions[n] ?? 'null';
     const value = after[n] ?? null;
     const isSum = by.of.kind === 'aggregate' && by.of.fn === 'sum' && by.type === 'integer';
-    // Only where it is used: PostgreSQL refuses what stands nowhere.
+    // Bound on demand: PostgreSQL refuses parameters that are not used.
     const given = () => (bound[n] ??= writer.bind(numeric(value, by.type), isSum ? 'sum' : by.type));
     const beyond = () => `${x} ${descending ? '<' : '>'} ${given()}`;
     return {
       same: () => (value === null ? `${x} is null` : `${x} = ${given()}`),
       later: () => (by.required ? beyond() : `(${beyond()} or ${x} is null)`),
       isLast: value === null,
-      /** By which an index begins where the page does. */
+      /** Redundant condition that lets an index start at the page. */
       from: by.required ? () => `${x} ${descending ? '<=' : '>='} ${given()}` : undefined,
     };
   });

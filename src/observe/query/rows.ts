@@ -1,6 +1,6 @@
 import type { ColumnType, ShownResult } from '../types.ts';
 
-/** A row as the answer has it: flags are booleans, JSON is parsed, whole numbers beyond 2^53 are texts. */
+/** Converts a row to an array: flags become booleans, JSON is parsed, integers beyond 2^53 stay strings. */
 export const rowOf = (columns: readonly ShownResult[], row: Readonly<Record<string, unknown>>): unknown[] =>
   columns.map(({ type }, n) => shown(type, row[`c${n}`]));
 
@@ -21,7 +21,7 @@ function shown(type: ColumnType, value: unknown): unknown {
   }
 }
 
-/** What is no JSON is shown as it is. */
+/** Returns a text that is not valid JSON unchanged. */
 function parsed(value: string): unknown {
   try {
     return JSON.parse(value) as unknown;

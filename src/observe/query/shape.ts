@@ -1,10 +1,10 @@
 import { z } from 'zod';
 
-/** Of an answer; and where a query does not say. */
+/** Maximum and default number of rows in a response. */
 export const rowLimits = { most: 1000, usual: 100 };
-/** Elements of a query's lists. */
+/** Maximum number of elements in each list of a query. */
 export const most = { select: 100, where: 20, group_by: 4, aggregate: 10, order_by: 4, values: 100 };
-/** Characters of a cursor. */
+/** Maximum length of a cursor in characters. */
 export const longestCursor = 100_000;
 
 export const operators = [
@@ -51,7 +51,7 @@ const one = <const Names extends readonly [string, ...string[]]>(names: Names) =
 
 const scalar = z.union(
   [z.string().max(2000, 'at most 2,000 characters'), z.number('expected a finite number'), z.boolean()],
-  expected('a text, a number, true or false'),
+  expected('a string, a number, true or false'),
 );
 export const condition = z.strictObject(
   {
@@ -60,10 +60,10 @@ export const condition = z.strictObject(
     value: z
       .union(
         [scalar, list(scalar, most.values, 'values')],
-        expected('a text, a number, true, false, or a list of them'),
+        expected('a string, a number, true, false, or a list of them'),
       )
       .describe(
-        'Of a time: RFC 3339, or back from now as -15m, -24h, -7d. Of in and not_in: a list. Of is_null: true or false.',
+        'For a time: RFC 3339, or a time before now such as -15m, -24h or -7d. For in and not_in: a list. For is_null: true or false.',
       ),
   },
   expected('an object {column, op, value}'),
@@ -78,9 +78,9 @@ export const aggregate = z.strictObject(
     column: column.optional().describe('Absent: count counts rows.'),
     as: z
       .string(expected('a name'))
-      .regex(/^[a-z][a-z0-9_]{0,31}$/, 'expected a lower-case letter and then up to 31 of a-z, 0-9 and _')
+      .regex(/^[a-z][a-z0-9_]{0,31}$/, 'expected a lower-case letter followed by up to 31 of a-z, 0-9 and _')
       .optional()
-      .describe('Its name in the answer; else FN_COLUMN, or count.'),
+      .describe('Column name in the result. Default: FN_COLUMN, or count.'),
   },
   expected('an object {fn, column?, as?}'),
 );
@@ -93,14 +93,14 @@ export const limit = z
   .min(1, 'must be 1 or more')
   .max(rowLimits.most, `at most ${rowLimits.most} rows`);
 
-/** Conditions hold together; a row without a value in a column only fits `is_null`. */
+/** All conditions must hold. A row without a value in a column matches only `is_null`. */
 export const observeQuery = z
   .strictObject(
     {
       surface: z.string(expected('the name of a surface')),
       select: list(column, most.select, 'columns')
         .optional()
-        .describe('Absent: all columns but long texts, which only come when they are named.'),
+        .describe('Default: all columns except long texts, which must be named.'),
       where: z
         .array(condition, expected('a list of conditions'))
         .max(most.where, `at most ${most.where} conditions`)
@@ -109,7 +109,7 @@ export const observeQuery = z
       aggregate: list(aggregate, most.aggregate, 'aggregates').optional(),
       order_by: list(ordering, most.order_by, 'columns').optional(),
       limit: limit.optional(),
-      cursor: z.string(expected('a text')).max(longestCursor, 'is no cursor of ours').optional(),
+      cursor: z.string(expected('a string')).max(longestCursor, 'is not a valid cursor').optional(),
     },
     expected('an object'),
   )

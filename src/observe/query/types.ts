@@ -2,7 +2,7 @@ import type { Column, Operator, ShownResult, Surface } from '../types.ts';
 import type { AggregateName, BucketName, ObserveQuery } from './shape.ts';
 import type { Value } from './values.ts';
 
-/** What a column of an answer, or of its order, is made of. */
+/** Column of a result, or of its order, with its source. */
 export interface Answered extends ShownResult {
   /** Never null. */
   readonly required: boolean;
@@ -14,27 +14,27 @@ export interface Answered extends ShownResult {
 export interface CheckedCondition {
   readonly column: Column;
   readonly op: Operator;
-  /** Of `is_null`: 0 or 1. */
+  /** For `is_null`: 0 or 1. */
   readonly values: readonly Value[];
 }
 
-/** A query that can be answered. */
+/** A validated query with resolved names. */
 export interface CheckedQuery {
-  /** As it came. */
+  /** The query as received. */
   readonly query: ObserveQuery;
   readonly surface: Surface;
   /** Whether its rows are groups. */
   readonly grouped: boolean;
   readonly columns: readonly Answered[];
   readonly where: readonly CheckedCondition[];
-  /** No two rows have all of it in common. */
+  /** Unique for every row. */
   readonly order: readonly Order[];
   readonly limit: number;
-  /** Where the page before ended: what it is ordered by. */
+  /** Values of `order` in the last row of the previous page. */
   readonly after?: readonly Carried[];
-  /** Of the page before, and so of this one: what is relative to now is relative to it. */
+  /** Time of the first page, the base of relative times on every page. */
   readonly asOf?: Date;
-  /** Of all but the page. */
+  /** Hash of the query without cursor and limit. */
   readonly digest: string;
 }
 
@@ -43,5 +43,5 @@ export interface Order {
   readonly descending: boolean;
 }
 
-/** A value as a cursor carries it: whole numbers beyond 2^53 and all others that are not whole are texts. */
+/** Value in a cursor. Integers beyond 2^53 and non-integer numbers are strings. */
 export type Carried = string | number | null;

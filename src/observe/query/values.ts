@@ -2,14 +2,14 @@ import { z } from 'zod';
 import type { Column, ColumnType, Operator } from '../types.ts';
 import type { Condition } from './shape.ts';
 
-/** As the database compares it; a time may be one before now. */
+/** Value as the database compares it, or a time relative to now. */
 export type Value = string | number | { readonly agoMs: number };
 
 const ago = /^-(\d{1,6})([smhd])$/;
 const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const instant = z.iso.datetime({ offset: true });
 
-/** PostgreSQL keeps no NUL in a text, and no text holds half a surrogate pair: neither was stored. */
+/** Replaces NUL characters and lone surrogates, which stored texts cannot contain. */
 const storable = (text: string): string => text.replaceAll('\0', '\uFFFD').toWellFormed();
 
 function time(value: unknown): Value | undefined {
@@ -26,7 +26,7 @@ const readers: Readonly<
   Record<ColumnType, { readonly expected: string; readonly read: (value: unknown) => Value | undefined }>
 > = {
   text: {
-    expected: 'a text',
+    expected: 'a string',
     read: (value) => (typeof value === 'string' ? storable(value) : undefined),
   },
   integer: {
@@ -38,7 +38,7 @@ const readers: Readonly<
     read: (value) => (typeof value === 'number' && Number.isFinite(value) ? value : undefined),
   },
   time: {
-    expected: "a time as '2026-01-31T12:00:00Z', or back from now as '-15m', '-24h', '-7d'",
+    expected: "a time such as '2026-01-31T12:00:00Z', or a time before now such as '-15m', '-24h' or '-7d'",
     read: time,
   },
   flag: {
@@ -51,8 +51,8 @@ const readers: Readonly<
 const isList = (op: Operator) => op === 'in' || op === 'not_in';
 
 /**
- * What a condition compares with.
- * @param fault hears of what does not fit; `at` is behind the path of the value
+ * Converts the values of a condition.
+ * @param fault receives faults; `at` is appended to the path of the value
  */
 export function valuesOf(
   { type }: Column,
@@ -61,7 +61,10 @@ export function valuesOf(
 ): Value[] {
   const { expected, read } = readers[op === 'is_null' ? 'flag' : type];
   if (isList(op) !== Array.isArray(value)) {
-    fault('', isList(op) ? `expected a list, each ${expected}` : `expected ${expected}, got a list`);
+    fault(
+      '',
+      isList(op) ? `expected a list; each element must be ${expected}` : `expected ${expected}, got a list`,
+    );
     return [];
   }
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];

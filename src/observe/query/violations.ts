@@ -3,7 +3,7 @@ import { nearest } from '../../words/nearest.ts';
 import { ObserveError, type ObserveViolation } from '../errors.ts';
 import { aggregate, condition, grouping, observeQuery, ordering } from './shape.ts';
 
-/** A refusal names no more of them. */
+/** Maximum number of violations in an error. */
 const mostTold = 50;
 
 /** @returns `where[0].value` */
@@ -25,11 +25,11 @@ function strangers(path: readonly PropertyKey[], names: readonly string[]): Obse
   return names.slice(0, mostTold).map((name) => {
     const near = nearest(name, known);
     const hint = near === undefined ? `: expected ${known.join(', ')}` : ` (did you mean '${near}'?)`;
-    return { path: pathOf([...path, name.slice(0, 80)]), message: `is not known here${hint}` };
+    return { path: pathOf([...path, name.slice(0, 80)]), message: `is not a known member${hint}` };
   });
 }
 
-/** What a shape says of a body, each with the place that it is about. */
+/** Converts a zod issue to violations with paths. */
 export function violationsOf(issue: z.core.$ZodIssue): ObserveViolation[] {
   if (issue.code === 'unrecognized_keys') return strangers(issue.path, issue.keys);
   const inside = issue.code === 'invalid_union' ? nearestBranch(issue.errors) : undefined;
@@ -37,7 +37,7 @@ export function violationsOf(issue: z.core.$ZodIssue): ObserveViolation[] {
   return [{ path: pathOf(issue.path), message: issue.message }];
 }
 
-/** Of the forms that a value may have, the one that it has, but for what is wrong within; undefined where it has none. */
+/** Issues of the union branch whose outer shape the value has; undefined if no branch fits. */
 function nearestBranch(
   branches: readonly (readonly z.core.$ZodIssue[])[],
 ): readonly z.core.$ZodIssue[] | undefined {

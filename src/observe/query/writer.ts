@@ -14,7 +14,7 @@ const postgresTypes: Readonly<Record<ColumnType, string>> = {
   number: 'float8',
 };
 
-/** The beginning of a bucket, as the beginning of a time's text and what completes it. */
+/** Start of a bucket: the length of the prefix of a time's text, and the rest that completes it. */
 const bucketParts: Readonly<Record<BucketName, readonly [length: number, rest: string]>> = {
   minute: [16, ':00.000Z'],
   ten_minutes: [15, '0:00.000Z'],
@@ -23,10 +23,10 @@ const bucketParts: Readonly<Record<BucketName, readonly [length: number, rest: s
   month: [7, '-01T00:00:00.000Z'],
 };
 
-/** Writes a statement for one of the databases. What comes from a caller is only ever bound. */
+/** Builds a statement in one SQL dialect. Input of a caller is always bound as a parameter. */
 export class Writer {
   readonly kind: Kind;
-  /** What relative times and ages are relative to. */
+  /** Base of relative times and ages. */
   readonly now: Date;
   readonly parameters: Carried[] = [];
 
@@ -35,7 +35,10 @@ export class Writer {
     this.now = now;
   }
 
-  /** @param type what it is compared with; `sum`: PostgreSQL's sum of whole numbers has no bounds */
+  /**
+   * Binds a parameter.
+   * @param type type of the other operand; `sum`: PostgreSQL's sum of integers, which is unbounded
+   */
   bind(value: Carried, type: ColumnType | 'sum'): string {
     const n = this.parameters.push(value);
     if (this.kind === 'postgres') return `$${n}::${type === 'sum' ? 'numeric' : postgresTypes[type]}`;
@@ -48,12 +51,12 @@ export class Writer {
     const written = both(column.sql)[this.kind];
     const now = written.includes(queryTime) ? this.bind(this.now.toISOString(), 'time') : '';
     const sql = written.replaceAll(queryTime, () => now);
-    // Tables have it, and so have their columns; an index on one is only used where it is not said again.
+    // Table columns already have this collation, and PostgreSQL uses their indexes only without an explicit one.
     const isText = postgresTypes[column.type] === 'text' && !/^t\.\w+$/.test(sql);
     return this.kind === 'postgres' && isText ? `(${sql} collate "C")` : sql;
   }
 
-  /** What a column of an answer is, over the rows of a surface. */
+  /** SQL of a result column over the rows of a surface. */
   answered({ of, type }: Answered): string {
     const column = of.column ? this.column(of.column) : '*';
     if (of.kind === 'aggregate') return this.#aggregate(of.fn, column, type, of.column?.type);
@@ -74,7 +77,7 @@ export class Writer {
         return `count(distinct ${x})`;
       case 'sum':
         if (result === 'number') return `sum(${x})`;
-        // SQLite gives up at 2^63, but goes on with a floating number where it multiplies.
+        // SQLite's sum fails beyond 2^63, but multiplication continues in floating point.
         return isSqlite ? `(sum(${x} >> 32) * 4294967296 + sum(${x} & 4294967295))` : `sum(${x}::bigint)`;
       case 'avg':
         if (of === 'number' || isSqlite) return `avg(${x})`;

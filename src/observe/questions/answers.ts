@@ -1,12 +1,12 @@
 import { by, from, named, question, since, where } from './question.ts';
 
 export const slowestTurns = question('slowest_turns', {
-  description: 'The answers of models that took longest, and what they spent their time on.',
+  description: 'The slowest completions, and where their time went.',
   parameters: {
     since: from('-24h'),
-    wire: named('Only of this wire: chat, messages, ollama..., or agent for the turns of agents.'),
-    agent: named('Only of this agent.'),
-    model: named('Only of this model.'),
+    wire: named('Only this wire: chat, messages, ollama..., or agent for turns of agents.'),
+    agent: named('Only this agent.'),
+    model: named('Only this model.'),
   },
   query: (asked) => ({
     surface: 'completions',
@@ -40,8 +40,8 @@ export const slowestTurns = question('slowest_turns', {
 
 export const tokensByDayAndAgent = question('tokens_by_day_and_agent', {
   description:
-    'Tokens of prompts and answers for each day, agent and model; without an agent, of requests from outside.',
-  parameters: { since: from('-30d'), agent: named('Only of this agent.') },
+    'Prompt and completion tokens by day, agent and model. Rows without an agent are requests of clients.',
+  parameters: { since: from('-30d'), agent: named('Only this agent.') },
   query: (asked) => ({
     surface: 'completions',
     where: where(since('started_at', asked.since), { column: 'agent', op: 'eq', value: asked.agent }),
@@ -57,13 +57,12 @@ export const tokensByDayAndAgent = question('tokens_by_day_and_agent', {
 });
 
 export const firstTokenP95 = question('first_token_p95', {
-  description:
-    'How long people wait for the first piece of an answer, for each part of the time and each model.',
+  description: 'Time to the first token, by period and model.',
   parameters: {
     since: from('-24h'),
     by: by('hour'),
-    model: named('Only of this model.'),
-    wire: named('Only of this wire.'),
+    model: named('Only this model.'),
+    wire: named('Only this wire.'),
   },
   query: (asked) => ({
     surface: 'completions',
@@ -85,8 +84,8 @@ export const firstTokenP95 = question('first_token_p95', {
 });
 
 export const loadByHour = question('load', {
-  description: 'How much was asked of the models, how long it waited and how fast it was answered.',
-  parameters: { since: from('-24h'), by: by('hour'), model: named('Only of this model.') },
+  description: 'Load by period: number of completions, tokens, time in the queue and speed.',
+  parameters: { since: from('-24h'), by: by('hour'), model: named('Only this model.') },
   query: (asked) => ({
     surface: 'completions',
     where: where(since('started_at', asked.since), { column: 'model', op: 'eq', value: asked.model }),
@@ -104,8 +103,8 @@ export const loadByHour = question('load', {
 });
 
 export const errorsByWire = question('errors_by_wire', {
-  description: 'Requests that were not answered as they should be: how many, on which wire, and why.',
-  parameters: { since: from('-24h'), wire: named('Only of this wire.') },
+  description: 'Requests that failed, were refused or were abandoned: how many, on which wire, and why.',
+  parameters: { since: from('-24h'), wire: named('Only this wire.') },
   query: (asked) => ({
     surface: 'completions',
     where: where(
@@ -124,8 +123,7 @@ export const errorsByWire = question('errors_by_wire', {
 });
 
 export const measurementCoverage = question('measurement_coverage', {
-  description:
-    'Of how many answers it is known how long they took and how many tokens they had, on each wire.',
+  description: 'For how many completions of each wire times and token counts were measured.',
   parameters: { since: from('-7d') },
   query: (asked) => ({
     surface: 'completions',

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { from, named, question, since, where } from './question.ts';
 
 export const pendingByAge = question('pending_by_age', {
-  description: 'Changes that wait for a person, the oldest first.',
-  parameters: { agent: named('Only of this agent.'), risk: named('Only of this risk: low, medium or high.') },
+  description: 'Changes that wait for a decision, oldest first.',
+  parameters: { agent: named('Only this agent.'), risk: named('Only this risk: low, medium or high.') },
   query: (asked) => ({
     surface: 'pending',
     select: [
@@ -30,7 +30,7 @@ export const pendingByAge = question('pending_by_age', {
 });
 
 export const decisionTimes = question('decision_times', {
-  description: 'How long changes waited for a decision, and what it was.',
+  description: 'How long changes waited for a decision, and the decision.',
   parameters: { since: from('-30d') },
   query: (asked) => ({
     surface: 'pending',
@@ -49,11 +49,11 @@ export const decisionTimes = question('decision_times', {
 });
 
 export const whoActed = question('who_acted', {
-  description: 'Who did what, how often, and whether it was let through.',
+  description: 'Who did what, how often, and whether it was applied or refused.',
   parameters: {
     since: from('-7d'),
-    by: named('Only of operator, session:ID, peer:NAME, local, agent:NAME or host.'),
-    verb: named('Only this: approve, discard, revoke, run.cancel and so on.'),
+    by: named('Only this actor: operator, session:ID, peer:NAME, local, agent:NAME or host.'),
+    verb: named('Only this verb: approve, discard, revoke, run.cancel and so on.'),
   },
   query: (asked) => ({
     surface: 'acts',
@@ -72,7 +72,7 @@ export const whoActed = question('who_acted', {
 });
 
 export const refusedActs = question('refused_acts', {
-  description: 'What was refused, the latest first, and why.',
+  description: 'Refused acts and the reasons, newest first.',
   parameters: { since: from('-7d') },
   query: (asked) => ({
     surface: 'acts',
@@ -83,13 +83,13 @@ export const refusedActs = question('refused_acts', {
 
 export const saidAbout = question('said_about', {
   description:
-    'What was said in a task, run, session or request, in order, as far as racks keep it and may be read.',
+    'The recorded transcript of a task, run, session or request, in order, as far as the caller may read it.',
   parameters: {
     subject: z
       .string('expected the id of a task, run, session or completion')
       .min(1, 'must not be empty')
       .max(200, 'at most 200 characters')
-      .describe('The id of the task, run, session or completion.'),
+      .describe('Id of the task, run, session or completion.'),
   },
   query: (asked) => ({
     surface: 'transcript',

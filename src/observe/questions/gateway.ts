@@ -1,11 +1,11 @@
 import { by, from, named, question, since, where } from './question.ts';
 
 export const costByGatewayKey = question('cost_by_gateway_key', {
-  description: 'What each key of the gateway cost, and for what: the dearest first. Money is nanodollars.',
+  description: 'Cost and tokens of each gateway key, most expensive first. Money is in nanodollars.',
   parameters: {
     since: from('-30d'),
-    account: named('Only of this account.'),
-    model: named('Only of this model.'),
+    account: named('Only this account.'),
+    model: named('Only this model.'),
   },
   query: (asked) => ({
     surface: 'gateway_requests',
@@ -29,8 +29,8 @@ export const costByGatewayKey = question('cost_by_gateway_key', {
 });
 
 export const gatewayProviders = question('gateway_providers', {
-  description: 'How the providers behind the gateway do: how often they answer, how soon, and for how much.',
-  parameters: { since: from('-24h'), by: by('day'), provider: named('Only of this provider.') },
+  description: 'Providers of the gateway by period: requests, outcomes, latency and cost.',
+  parameters: { since: from('-24h'), by: by('day'), provider: named('Only this provider.') },
   query: (asked) => ({
     surface: 'gateway_requests',
     where: where(since('ended_at', asked.since), { column: 'provider', op: 'eq', value: asked.provider }),

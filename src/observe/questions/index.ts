@@ -40,14 +40,14 @@ export const questions: readonly Question[] = [
   gatewayProviders,
 ];
 
-/** Names, descriptions, and the parameters as JSON Schema. */
+/** All questions, with their parameters as JSON Schema. */
 export const shownQuestions = () =>
   questions.map(({ name, description, parameters }) => {
     const { $schema: _, ...schema } = z.toJSONSchema(parameters, { io: 'input' });
     return { name, description, parameters: schema };
   });
 
-/** Of the body of a question. */
+/** Request body of POST /observe/v1/questions/{name}. */
 export const askedBody = z
   .strictObject({
     parameters: z.record(z.string(), z.unknown()).optional(),
@@ -56,11 +56,11 @@ export const askedBody = z
       .min(1, 'at least 1')
       .max(rowLimits.most, `at most ${rowLimits.most}`)
       .optional(),
-    cursor: z.string('expected a text').optional(),
+    cursor: z.string('expected a string').optional(),
   })
   .meta({ id: 'ObserveQuestion' });
 
-/** The query that a question is. @throws ObserveError not_found; invalid, with all violations */
+/** Builds the query of a question. @throws ObserveError not_found; invalid, with all violations */
 export function asked(name: string, body: unknown): ObserveQuery {
   const question = questions.find((one) => one.name === name);
   if (!question) throw unknownQuestion(name);
@@ -94,7 +94,7 @@ function faultsOf(
     if (issue.code !== 'unrecognized_keys') return violationsOf({ ...issue, path });
     return issue.keys.map((key) => {
       const near = didYouMean(key, known, (one) => `'${one}'`) || `: expected ${known.join(', ')}`;
-      return { path: [...at, key.slice(0, 80)].join('.'), message: `is not known here${near}` };
+      return { path: [...at, key.slice(0, 80)].join('.'), message: `is not a known member${near}` };
     });
   });
 }
@@ -105,6 +105,6 @@ function unknownQuestion(name: string): ObserveError {
   return new ObserveError(
     'not_found',
     'unknown_question',
-    `There is no question '${name.slice(0, 80)}'${near}: there are ${names.join(', ')}.`,
+    `There is no question '${name.slice(0, 80)}'${near}; the questions are: ${names.join(', ')}.`,
   );
 }

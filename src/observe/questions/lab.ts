@@ -1,12 +1,12 @@
 import { by, from, named, question, since, where } from './question.ts';
 
 export const kernelVerdicts = question('kernel_verdicts', {
-  description: 'What was said of kernels over time: how many were good, and how far the worst were off.',
+  description: 'Verdicts on kernels by period: how many passed, and the largest deviations.',
   parameters: {
     since: from('-30d'),
     by: by('day'),
-    kernel: named('Only of this kernel.'),
-    source: named('gate: the verdicts on single kernels; run: those on the whole graph.'),
+    kernel: named('Only this kernel.'),
+    source: named('gate: verdicts on single kernels; run: parity runs of the whole graph.'),
   },
   query: (asked) => ({
     surface: 'parity',
@@ -30,11 +30,11 @@ export const kernelVerdicts = question('kernel_verdicts', {
 });
 
 export const kernelBenches = question('kernel_benches', {
-  description: 'What kernels gained or cost when they were measured, the latest first.',
+  description: 'Measured speedups and slowdowns of kernels, newest first.',
   parameters: {
     since: from('-30d'),
-    model: named('Only with this model.'),
-    kernels: named('Only of these, as they are written in the answer.'),
+    model: named('Only this model.'),
+    kernels: named('Only these kernels, written as in the column kernels.'),
   },
   query: (asked) => ({
     surface: 'bench',

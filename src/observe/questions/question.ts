@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ObserveQuery } from '../query/shape.ts';
 
-/** A query that people ask again and again, with what differs as parameters. */
+/** A predefined query with parameters. */
 export interface Question<Shape extends z.ZodRawShape = z.ZodRawShape> {
   readonly name: string;
   readonly description: string;
@@ -29,27 +29,27 @@ export const question = <Shape extends z.ZodRawShape>(
 
 type Condition = NonNullable<ObserveQuery['where']>[number];
 
-/** Conditions of the parameters that were given. */
+/** Drops the conditions whose parameter is absent. */
 export const where = (
   ...conditions: readonly (Condition | { readonly [K in keyof Condition]: Condition[K] | undefined })[]
 ): Condition[] => conditions.filter((condition): condition is Condition => condition.value !== undefined);
 
 export const since = (column: string, value: string): Condition => ({ column, op: 'gte', value });
 
-const time = 'expected a time as 2026-01-31T12:00:00Z, or back from now as -15m, -24h, -7d';
+const time = 'expected a time such as 2026-01-31T12:00:00Z, or a time before now such as -15m, -24h or -7d';
 const back = /^-\d{1,6}[smhd]$/;
 const instant = z.iso.datetime({ offset: true });
-/** From when on; `usual` where nothing is said. */
+/** Parameter for the start of the period. */
 export const from = (usual: string) =>
   z
     .string(time)
     .refine((value) => back.test(value) || instant.safeParse(value).success, time)
     .default(usual)
-    .describe('From when on: RFC 3339, or back from now as -15m, -24h, -7d.');
+    .describe('Start of the period: RFC 3339, or a time before now such as -15m, -24h or -7d.');
 
 export const named = (description: string) =>
   z
-    .string('expected a text')
+    .string('expected a string')
     .min(1, 'must not be empty')
     .max(200, 'at most 200 characters')
     .optional()
@@ -62,4 +62,4 @@ export const by = (usual: 'hour' | 'day') =>
       'expected minute, ten_minutes, hour, day or month',
     )
     .default(usual)
-    .describe('How long each part of the time is.');
+    .describe('Length of the periods.');

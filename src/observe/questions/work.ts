@@ -1,8 +1,8 @@
 import { from, named, question, since, where } from './question.ts';
 
 export const failedRuns = question('failed_runs', {
-  description: 'Runs of workflows that failed, the latest first, and why.',
-  parameters: { since: from('-7d'), workflow: named('Only of this workflow.') },
+  description: 'Failed workflow runs and the reasons, newest first.',
+  parameters: { since: from('-7d'), workflow: named('Only this workflow.') },
   query: (asked) => ({
     surface: 'runs',
     select: ['id', 'workflow', 'started_at', 'ended_at', 'duration_ms', 'failure', 'retried_from', 'model'],
@@ -15,8 +15,8 @@ export const failedRuns = question('failed_runs', {
 });
 
 export const failingSteps = question('failing_steps', {
-  description: 'The steps of workflows that fail or are broken off most often, and what was said of it.',
-  parameters: { since: from('-7d'), workflow: named('Only of this workflow.') },
+  description: 'Workflow steps that fail or are interrupted most often, and the errors.',
+  parameters: { since: from('-7d'), workflow: named('Only this workflow.') },
   query: (asked) => ({
     surface: 'steps',
     where: where(
@@ -35,8 +35,8 @@ export const failingSteps = question('failing_steps', {
 });
 
 export const failedTasks = question('failed_tasks', {
-  description: 'Tasks of agents that failed, the latest first, and why.',
-  parameters: { since: from('-7d'), agent: named('Only of this agent.') },
+  description: 'Failed tasks and the reasons, newest first.',
+  parameters: { since: from('-7d'), agent: named('Only this agent.') },
   query: (asked) => ({
     surface: 'tasks',
     select: ['id', 'agent', 'title', 'started_at', 'duration_ms', 'outcome', 'failure', 'turns', 'model'],
@@ -49,10 +49,10 @@ export const failedTasks = question('failed_tasks', {
 });
 
 export const gateWaits = question('gate_waits', {
-  description: 'Runs that wait at a gate, those that have waited longest first.',
+  description: 'Runs that wait at a gate, longest wait first.',
   parameters: {
-    workflow: named('Only of this workflow.'),
-    waiting_on: named('Only for this: input, time, value, schedule, armed, approval or event.'),
+    workflow: named('Only this workflow.'),
+    waiting_on: named('Only this kind of gate: input, time, value, schedule, armed, approval or event.'),
   },
   query: (asked) => ({
     surface: 'runs',
@@ -77,8 +77,8 @@ export const gateWaits = question('gate_waits', {
 });
 
 export const vanishedSessions = question('vanished_sessions', {
-  description: 'External sessions that were never ended: their heartbeat stayed away.',
-  parameters: { since: from('-7d'), harness: named('Only of this program.') },
+  description: 'External sessions that were closed because their heartbeats stopped.',
+  parameters: { since: from('-7d'), harness: named('Only this program.') },
   query: (asked) => ({
     surface: 'sessions',
     select: [

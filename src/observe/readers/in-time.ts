@@ -1,6 +1,6 @@
 /**
- * A function that SQLite knows on connections of `ReadOnlyDatabase`. A statement may call it where it goes through many
- * rows, every thousand or so: it is 1, and ends the statement when its time is over. Nothing else ends a statement that
- * SQLite is in the middle of.
+ * Name of an SQL function on connections of `ReadOnlyDatabase`. A statement calls it about every thousand rows. It
+ * returns 1, or throws when the time of the statement is over. SQLite in Node has no other way to interrupt a running
+ * statement.
  */
 export const inTime = 'in_time';

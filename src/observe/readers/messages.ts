@@ -1,11 +1,11 @@
 import type { ObserveErrorKind } from '../errors.ts';
 import type { ReadableRack } from '../types.ts';
 
-/** What the thread is started with. */
+/** Data that the thread gets at its start. */
 export interface ThreadData {
-  /** Of the main database; null where only racks are read. */
+  /** Path of the main database; null if only racks are read. */
   readonly path: string | null;
-  /** Nothing is made or mended beside a file, for what that costs: nobody else may be there who coordinates with readers. */
+  /** Do not create or repair side files. Only allowed if no other process uses the file. */
   readonly untouched: boolean;
 }
 

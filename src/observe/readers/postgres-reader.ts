@@ -10,14 +10,14 @@ import { plain, Rows } from './rows.ts';
 
 const atOnce = 2;
 const mostWaiting = 32;
-/** For a server that goes away without a word: how long after the end of a statement's time it is given up, in ms. */
+/** Time after the end of a statement's budget at which a silent server is given up. */
 const grace = 250;
 const cancelled = '57014';
 
 const { builtins, getTypeParser } = pg.types;
 const parsers: Readonly<Record<number, (text: string) => unknown>> = {
   [builtins.INT8]: (text) => plain(BigInt(text)),
-  // Sums of whole numbers and averages. Beyond 2^53 only sums are.
+  // Sums of integers and averages. Only sums exceed 2^53.
   [builtins.NUMERIC]: (text) => (/^-?\d+$/.test(text) ? plain(BigInt(text)) : Number(text)),
 };
 const types: pg.CustomTypesConfig = {
@@ -25,8 +25,8 @@ const types: pg.CustomTypesConfig = {
 };
 
 /**
- * The transaction may write nothing, which no statement can change once there was one. A cursor takes nothing but what
- * gives rows.
+ * Starts a read-only transaction. After its first statement it cannot be made writable. A cursor accepts only
+ * statements that return rows.
  */
 const beginWith = (budgetMs: number) =>
   [
@@ -36,7 +36,7 @@ const beginWith = (budgetMs: number) =>
     'select 1',
   ].join('; ');
 
-/** Reads PostgreSQL on connections of its own. */
+/** Reader for PostgreSQL with its own connections. */
 export class PostgresReader implements Reader {
   readonly kind = 'postgres';
   readonly #where: string;
@@ -44,7 +44,7 @@ export class PostgresReader implements Reader {
   readonly #turns = new Turns({ atOnce, mostWaiting });
   readonly #known = new Set<string>();
 
-  /** @throws StoreError where the URL is none */
+  /** @throws StoreError if the URL is not valid */
   constructor(url: string) {
     this.#where = describeServer(url);
     this.#pool = new pg.Pool({
@@ -56,7 +56,7 @@ export class PostgresReader implements Reader {
       keepAlive: true,
       allowExitOnIdle: true,
     });
-    // Of connections that break while nobody uses them: the next statement makes a new one.
+    // Idle connections that break are ignored; the next statement opens a new one.
     this.#pool.on('error', () => undefined);
     this.#pool.on('connect', (client) => client.on('error', () => undefined));
   }
@@ -78,7 +78,7 @@ export class PostgresReader implements Reader {
         await client.query('commit');
         return rows;
       } catch (error) {
-        // What is still on its way is not waited for.
+        // Do not wait for the rest of the result.
         lost = error instanceof ObserveError || isLost(error) || !(await rolledBack(client));
         if (error instanceof ObserveError) throw error;
         const isLate = performance.now() - begun >= budgetMs;
@@ -105,7 +105,7 @@ export class PostgresReader implements Reader {
     return rows.length === unknown.length;
   }
 
-  /** A server that hangs takes connections and says nothing: nobody waits longer for one than for an answer. */
+  /** Connects with the time limit of a statement, because a hanging server accepts connections and does not respond. */
   async #connect(patienceMs: number): Promise<pg.PoolClient> {
     const connecting = this.#pool.connect();
     try {
@@ -118,7 +118,7 @@ export class PostgresReader implements Reader {
       (client) => client.release(),
       () => undefined,
     );
-    throw unreadable(`the ${this.#where} took no connection within ${Math.round(patienceMs)} ms`);
+    throw unreadable(`the ${this.#where} did not accept a connection within ${Math.round(patienceMs)} ms`);
   }
 
   #explain(error: unknown): ObserveError {
@@ -130,7 +130,7 @@ export class PostgresReader implements Reader {
   }
 }
 
-/** In the protocol that takes one statement only: the other, which is usual without parameters, would take several. */
+/** Uses the extended protocol, which accepts a single statement only. The simple protocol would accept several. */
 const cursorFor = (sql: string, parameters: readonly unknown[]) => {
   const cursor: pg.QueryConfig & { queryMode: 'extended' } = {
     text: `declare answer no scroll cursor for ${sql}`,
@@ -140,7 +140,7 @@ const cursorFor = (sql: string, parameters: readonly unknown[]) => {
   return cursor;
 };
 
-/** Rows are counted as they come: a large answer is given up before it is all here. */
+/** Measures rows as they arrive, so that an oversized result is aborted early. */
 async function fetchAll(client: pg.PoolClient): Promise<Record<string, unknown>[]> {
   const rows = new Rows();
   await new Promise<void>((resolve, reject) => {

@@ -7,18 +7,18 @@ import { explain, identityOf, openReadOnly, openSome } from './read-only-file.ts
 import { Rows } from './rows.ts';
 import { sqliteFunctions } from './sqlite-functions.ts';
 
-/** Of a file that changes while it is read. */
+/** Attempts at reading a file that changes meanwhile. */
 const mostAttempts = 3;
 
 /**
- * A database that cannot be written: its files are opened to be read, and of SQL nothing but reading is let through,
- * of functions only those that are known to be harmless.
+ * A read-only SQLite database. Files are opened read-only, and an authorizer allows only reading and harmless
+ * functions.
  */
 export class ReadOnlyDatabase {
   readonly #path: string | null;
   readonly #untouched: boolean;
   #open: { readonly db: DatabaseSync; readonly frozen: boolean; readonly identity: string } | undefined;
-  /** As `performance.now()`. */
+  /** Deadline of the current statement, on the clock of `performance.now()`. */
   #deadline = Infinity;
 
   constructor({ path, untouched }: ThreadData) {
@@ -33,11 +33,11 @@ export class ReadOnlyDatabase {
       const rows = this.#readOnce(question);
       if (rows) return rows;
       if (attempt === mostAttempts)
-        throw unreadable(`${this.#path ?? 'the racks'}: it changed while it was read: ask again`);
+        throw unreadable(`${this.#path ?? 'the racks'}: changed while being read; try again`);
     }
   }
 
-  /** Undefined where a file that was taken for frozen changed meanwhile: what was read may be of two of its states. */
+  /** Undefined if a file that was opened as immutable changed meanwhile: the rows may mix two of its states. */
   #readOnce({ sql, parameters, racks, budgetMs }: Question): Record<string, unknown>[] | undefined {
     const db = this.#current();
     const frozen = new Map<string, string>();
@@ -67,8 +67,8 @@ export class ReadOnlyDatabase {
     const statement = db.prepare(sql);
     statement.setReadBigInts(true);
     const rows = new Rows();
-    // Numbers are bound as floating ones, which is good: of a limit that it knows to be a small whole number, SQLite
-    // thinks that it makes sorting cheap, and then reads and sorts a whole table where an index has the order.
+    // Numbers are bound as floating point on purpose: for a limit that is a small integer SQLite assumes that sorting
+    // is cheap, and then reads and sorts a whole table instead of using an index.
     for (const row of statement.iterate(...parameters)) {
       if (performance.now() > this.#deadline) throw overBudget(budgetMs);
       rows.add(row);
@@ -76,7 +76,7 @@ export class ReadOnlyDatabase {
     return rows.all;
   }
 
-  /** Racks are let go of after each statement, so that a history that is purged is not kept by who once read it. */
+  /** Detaches racks after each statement, so that an open reader does not keep a purged history file alive. */
   #detach(db: DatabaseSync, racks: readonly ReadableRack[]): void {
     db.setAuthorizer(null);
     if (racks.length === 0) return;
@@ -88,7 +88,7 @@ export class ReadOnlyDatabase {
     }
   }
 
-  /** Opened anew where another file took its place. */
+  /** The open database. It is opened again if the file was replaced. */
   #current(): DatabaseSync {
     const known = this.#open;
     if (this.#path === null) return known?.db ?? this.#remember(openMemory(), false, '');
@@ -116,12 +116,12 @@ export class ReadOnlyDatabase {
 
 class Late extends Error {}
 
-/** Racks alone: there is nothing in it. */
+/** Empty main database for reading racks only. */
 const openMemory = () => new DatabaseSync(':memory:');
 
 const databasesOf = (db: DatabaseSync) => db.prepare('pragma database_list').all() as { name: string }[];
 
-/** @returns whether it is frozen */
+/** @returns whether the file is opened as immutable */
 function attach(db: DatabaseSync, { rack, path }: ReadableRack, untouched: boolean): boolean {
   return openSome(path, untouched, ({ uri, frozen }) => {
     db.prepare('attach ? as ?').run(uri, rack);

@@ -6,17 +6,17 @@ import { sizeOf, type SqliteWay, untouchedWay } from '../../store/sqlite-untouch
 import { ObserveError } from '../errors.ts';
 import { unreadable } from './failures.ts';
 
-/** How long another process may hold a file that it brings into order, in ms. */
+/** Time limit for waiting for another process that holds the file. */
 const patience = 200;
-/** SQLite's: its other files can be neither used nor made here. */
+/** SQLite error codes for side files that can neither be used nor created. */
 const codes = { readOnly: 8, cannotOpen: 14 };
 
 /**
- * Tries how a file can be read, and never in a way that could write to it. A database of which the latest is in its log
- * needs the file that coordinates readers, which is made where it is missing; where none can be made (a folder or a
- * disk that cannot be written), the file alone is read, if there is nothing in the log.
- * @param attempt opens it and reads something
- * @param untouched not even SQLite's other files are made or mended
+ * Opens a file read-only, with fallbacks. A database with a WAL needs the shared-memory file, which SQLite creates if
+ * it is missing. If it cannot be created (read-only folder or disk), the database file alone is read as immutable,
+ * provided that the WAL is empty.
+ * @param attempt opens the file and reads something
+ * @param untouched do not create or repair side files
  */
 export function openSome<T>(path: string, untouched: boolean, attempt: (way: SqliteWay) => T): T {
   const uri = `${pathToFileURL(path).href}?mode=ro`;
@@ -30,7 +30,7 @@ export function openSome<T>(path: string, untouched: boolean, attempt: (way: Sql
     if (code !== codes.cannotOpen && code !== codes.readOnly) throw explain(error, path);
     if (sizeOf(`${path}-wal`))
       throw unreadable(
-        `what was written to ${path} last is in ${path}-wal, which cannot be read in a place where nothing can be written: copy both to a folder that this user may write to, or start the host on them once`,
+        `the latest changes of ${path} are in ${path}-wal, which SQLite cannot read in a read-only folder: copy both files to a writable folder, or start the host on them once`,
         error,
       );
   }
@@ -65,7 +65,7 @@ export function openReadOnly(
   });
 }
 
-/** Changes when the file is replaced, and of a frozen one with anything that happens to it. */
+/** Changes when the file is replaced; for an immutable file, also when its size or times change. */
 export function identityOf(path: string, frozen: boolean): string {
   const { dev, ino, size, mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? {};
   if (ino === undefined) throw unreadable(notThere(path));
@@ -77,4 +77,4 @@ export const explain = (error: unknown, path: string): ObserveError =>
   error instanceof ObserveError ? error : unreadable(explainSqlite(error, path).message, error);
 
 const notThere = (path: string) =>
-  `there is no database at ${path}: name the data directory of a host that was started at least once`;
+  `there is no database at ${path}; name the data directory of a host that was started at least once`;

@@ -2,7 +2,7 @@ import { largestAnswer, tooLarge } from './failures.ts';
 
 type Row = Record<string, unknown>;
 
-/** Rows as they come, as long as they are no larger than an answer may be. */
+/** Collects rows up to the maximum size of a result. */
 export class Rows {
   readonly all: Row[] = [];
   #bytes = 0;
@@ -19,6 +19,6 @@ export class Rows {
   }
 }
 
-/** JSON's numbers are exact up to 2^53; what is beyond is a text. */
+/** Integers beyond 2^53 become strings, because JSON numbers are exact only up to there. */
 export const plain = (value: bigint): number | string =>
   Number.isSafeInteger(Number(value)) ? Number(value) : String(value);

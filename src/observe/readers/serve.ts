@@ -3,7 +3,7 @@ import { ReadOnlyDatabase } from './read-only-database.ts';
 import type { Question, Reply, ThreadData } from './messages.ts';
 import { plainReason } from '../../words/plain-reason.ts';
 
-/** The side of the thread: one question after the other. */
+/** Request handler of the reader thread. */
 export function serveReads(data: ThreadData): (question: Question) => Reply {
   const database = new ReadOnlyDatabase(data);
   return (question) => {

@@ -1,6 +1,6 @@
 import { inTime } from './in-time.ts';
 
-/** What a statement may call of SQLite's functions: those that reckon with what they are given, and do nothing else. */
+/** SQLite functions that statements can call: pure functions without side effects. */
 export const sqliteFunctions: ReadonlySet<string> = new Set(
   [
     inTime,

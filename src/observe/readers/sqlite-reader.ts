@@ -5,15 +5,15 @@ import { closed, overBudget } from './failures.ts';
 import type { ThreadData } from './messages.ts';
 import { ReadingThread } from './thread.ts';
 
-/** Threads that are still in a statement whose time was over. */
+/** Maximum number of abandoned threads that still run a statement. */
 const mostGivenUp = 2;
-/** A statement that ends by itself in time spares its thread; in ms. */
+/** Extra time for a statement to end by itself, which saves terminating its thread. */
 const grace = 25;
 const mostWaiting = 32;
 
 /**
- * Reads an SQLite file, and racks, in a thread of its own, so that nobody else waits meanwhile. SQLite cannot be told to
- * stop from outside: a thread that is late is left to itself, and another one takes its place.
+ * Reads an SQLite file and racks in a thread of its own, so that the event loop is not blocked. A running SQLite
+ * statement cannot be interrupted from outside: a thread that exceeds its time is abandoned and replaced.
  */
 export class SqliteReader implements Reader {
   readonly kind = 'sqlite';
@@ -26,9 +26,9 @@ export class SqliteReader implements Reader {
   #closed = false;
 
   /**
-   * @param path of the main database; null where only racks are read
-   * @param untouched nothing is made or mended beside it
-   * @param entry path of `observe-worker`
+   * @param path path of the main database; null if only racks are read
+   * @param untouched do not create or repair side files
+   * @param entry path of the worker's entry file
    */
   constructor({
     path,
@@ -81,7 +81,7 @@ export class SqliteReader implements Reader {
       throw new ObserveError(
         'unavailable',
         'observe_busy',
-        `${mostGivenUp} statements that took too long are still coming to their end: ask again in a moment`,
+        `${mostGivenUp} statements that took too long are still running; try again in a moment`,
       );
     this.#thread = new ReadingThread(this.#entry, this.#data);
     return this.#thread;
@@ -94,7 +94,7 @@ export class SqliteReader implements Reader {
     });
   }
 
-  /** Does not wait for what was given up. */
+  /** Closes the current thread. Does not wait for abandoned threads. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#thread?.end();

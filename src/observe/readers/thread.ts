@@ -4,17 +4,17 @@ import { unreadable } from './failures.ts';
 import type { Question, Reply, ThreadData } from './messages.ts';
 import { plainReason } from '../../words/plain-reason.ts';
 
-/** How long a thread may take to be there, in ms. */
+/** Time limit for the start of a thread. */
 const startPatience = 20_000;
-/** In MiB: an answer a few times. SQLite's own memory is not in it. */
+/** Heap limit in MiB, several times the size of a result. It does not include SQLite's own memory. */
 const mostMemory = 256;
 
-/** A thread that reads, one question at a time. */
+/** Client of a reader thread, which serves one request at a time. */
 export class ReadingThread {
   readonly #worker: Worker;
   readonly #ready: Promise<void>;
   #hear: (reply: Reply | Error) => void = () => undefined;
-  /** It has come to its end, or will. */
+  /** Why the thread ended or is being terminated. */
   #ended: Error | undefined;
   readonly gone: Promise<void>;
 
@@ -26,12 +26,12 @@ export class ReadingThread {
       resourceLimits: { maxOldGenerationSizeMb: mostMemory },
     });
     this.#worker = worker;
-    // A thread that waits must not keep the process.
+    // An idle thread must not keep the process alive.
     worker.unref();
     let isReady: () => void = () => undefined;
     this.#ready = new Promise((resolve, reject) => {
       isReady = resolve;
-      worker.on('error', reject).on('exit', () => reject(unreadable('the thread that reads ended early')));
+      worker.on('error', reject).on('exit', () => reject(unreadable('the reader thread ended early')));
     });
     this.#ready.catch(() => undefined);
     worker.on('message', (reply: Reply) => {
@@ -41,7 +41,7 @@ export class ReadingThread {
     worker.on('error', (error: Error) => this.#fail(error));
     this.gone = new Promise((resolve) => {
       worker.on('exit', () => {
-        this.#fail(new Error('it ended'));
+        this.#fail(new Error('the thread ended'));
         resolve();
       });
     });
@@ -57,13 +57,15 @@ export class ReadingThread {
   }
 
   /**
-   * What it answers, or `late`; it is then to be given up. Its start does not count.
-   * @throws ObserveError unavailable, where the thread broke down
+   * Sends a request. @returns the response, or `late`; the thread must then be abandoned. Its start time does not
+   * count.
+   * @throws ObserveError unavailable, if the thread failed
    */
   async ask(question: Question, deadlineMs: number): Promise<Exclude<Reply, { ready: true }> | 'late'> {
     this.#worker.ref();
     try {
-      if ((await raceTimeout(this.#ready, startPatience)) === 'late') throw new Error('it does not start');
+      if ((await raceTimeout(this.#ready, startPatience)) === 'late')
+        throw new Error('the thread does not start');
       const reply = new Promise<Reply | Error>((resolve) => {
         this.#hear = resolve;
         if (this.#ended) resolve(this.#ended);
@@ -72,12 +74,12 @@ export class ReadingThread {
       const answered = await raceTimeout(reply, deadlineMs);
       if (answered === 'late') return answered;
       if (answered instanceof Error) throw answered;
-      if ('ready' in answered) throw new Error('it started twice');
+      if ('ready' in answered) throw new Error('the thread started twice');
       return answered;
     } catch (error) {
       this.#ended ??= error as Error;
       throw unreadable(
-        `the thread that reads the database broke down (${plainReason(error)}): ask again, for less at once`,
+        `the thread that reads the database failed (${plainReason(error)}); try again with a smaller query`,
         error,
       );
     } finally {
@@ -85,9 +87,9 @@ export class ReadingThread {
     }
   }
 
-  /** Resolves when it is gone, which a statement under way puts off. */
+  /** Terminates the thread. Resolves when it is gone, which a running statement delays. */
   end(): Promise<void> {
-    this.#ended ??= new Error('it was ended');
+    this.#ended ??= new Error('the thread was terminated');
     void this.#worker.terminate();
     return this.gone;
   }

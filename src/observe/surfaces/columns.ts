@@ -25,31 +25,31 @@ export const tokens = { unit: 'tokens' } as const;
 export const ms = { unit: 'ms' } as const;
 export const nanousd = { unit: 'nanousd' } as const;
 
-/** Of several hosts that share a database. */
-export const endpoint = text('endpoint_id', 'derived', 'The host that it is of.', required);
+/** Several hosts can share a database. */
+export const endpoint = text('endpoint_id', 'derived', 'Host that the row belongs to.', required);
 
-/** Whole numbers that the host counted itself, and those that another gateway says: never in one column. */
+/** Counts by the host itself and counts reported by another gateway are in separate columns. */
 export const ownFigure = (figure: Sql, engine: string): Sql =>
   written`cast(case when ${engine} = 'gateway' then null else ${figure} end as ${wholeNumber})`;
 export const othersFigure = (figure: Sql, engine: string): Sql =>
   written`cast(case when ${engine} = 'gateway' then ${figure} end as ${wholeNumber})`;
 const wholeNumber = { sqlite: 'integer', postgres: 'bigint' };
 
-/** Tokens of work whose model is the resident one, or a gateway's. */
+/** Token columns of work whose model is resident or at a gateway. */
 export const tokensOf = (engine: string, prompts: string, answers: string): Column[] => [
-  integer('prompt_tokens', 'measured', `${prompts}, as the host counted.`, {
+  integer('prompt_tokens', 'measured', `${prompts}, counted by the host.`, {
     ...tokens,
     sql: ownFigure('t.prompt_tokens', engine),
   }),
-  integer('completion_tokens', 'measured', `${answers}, as the host counted.`, {
+  integer('completion_tokens', 'measured', `${answers}, counted by the host.`, {
     ...tokens,
     sql: ownFigure('t.completion_tokens', engine),
   }),
-  integer('prompt_tokens_claimed', 'claimed', `${prompts}, as the gateway says.`, {
+  integer('prompt_tokens_claimed', 'claimed', `${prompts}, reported by the gateway.`, {
     ...tokens,
     sql: othersFigure('t.prompt_tokens', engine),
   }),
-  integer('completion_tokens_claimed', 'claimed', `${answers}, as the gateway says.`, {
+  integer('completion_tokens_claimed', 'claimed', `${answers}, reported by the gateway.`, {
     ...tokens,
     sql: othersFigure('t.completion_tokens', engine),
   }),

@@ -8,7 +8,7 @@ import { sessions } from './sessions.ts';
 import { transcript } from './transcript.ts';
 import { runs, steps, tasks } from './work.ts';
 
-/** All that can be asked about. */
+/** All surfaces, in the order in which they are listed. */
 export const surfaces: readonly Surface[] = [
   sessions,
   tasks,
@@ -31,7 +31,7 @@ export const findSurface = (name: string): Surface | undefined =>
 
 export function noSurface(name: string): string {
   const near = didYouMean(name, names, (one) => `'${one}'`);
-  return `there is no surface '${name.slice(0, 80)}'${near}: there are ${names.join(', ')}`;
+  return `there is no surface '${name.slice(0, 80)}'${near}; the surfaces are: ${names.join(', ')}`;
 }
 
 /** @throws ObserveError not_found */

@@ -14,8 +14,8 @@ import {
 import { jsonInteger, literal, msBetween, nothing, tickOf, written } from './sql.ts';
 
 /**
- * What a column is in each of the tables; the column of the same name where nothing is said. Of one type in all of them:
- * else SQLite would collect the rows of all three before it looked for the newest.
+ * SQL of a column in each of the three tables; default: the column of the same name. The type must be the same in all
+ * of them: otherwise SQLite materializes the rows of all three before it sorts them.
  */
 type Row = readonly [column: Column, task?: Sql, run?: Sql, external?: Sql];
 
@@ -29,10 +29,10 @@ const rows: readonly Row[] = [
     literal('run'),
     literal('external'),
   ],
-  [text('id', 'derived', 'Of the task, the run or the external session.', required)],
+  [text('id', 'derived', 'Id of the task, run or external session.', required)],
   [endpoint],
-  [text('name', 'derived', 'The agent of a task, the workflow of a run.'), 'agent', 'workflow', nothing.text],
-  [text('title', 'derived', 'The beginning of a task’s prompt.'), 'title', nothing.text, nothing.text],
+  [text('name', 'derived', 'Agent of a task, or workflow of a run.'), 'agent', 'workflow', nothing.text],
+  [text('title', 'derived', 'Beginning of a task’s prompt.'), 'title', nothing.text, nothing.text],
   [
     text(
       'state',
@@ -45,26 +45,26 @@ const rows: readonly Row[] = [
     'cast(case when ended_at is null then status else coalesce(outcome, status) end as text)',
   ],
   [
-    text('close_reason', 'derived', 'Of external ones: ended, or heartbeat_lost where it vanished.'),
+    text('close_reason', 'derived', 'For external sessions: ended, or heartbeat_lost.'),
     nothing.text,
     nothing.text,
   ],
-  [time('started_at', 'measured', 'When it was taken or registered.', required)],
-  [time('ended_at', 'measured', 'When it ended.')],
+  [time('started_at', 'measured', 'When the work was accepted or registered.', required)],
+  [time('ended_at', 'measured', 'When the work ended.')],
   [
-    time('heard_at', 'measured', 'Of external ones: the last heartbeat.'),
+    time('heard_at', 'measured', 'For external sessions: time of the last heartbeat.'),
     nothing.text,
     nothing.text,
     'beat_at',
   ],
   [
-    integer('prompt_tokens', 'measured', 'Of tasks and runs, as the host counted.', tokens),
+    integer('prompt_tokens', 'measured', 'For tasks and runs, counted by the host.', tokens),
     ownFigure('prompt_tokens', 'engine'),
     ownFigure('prompt_tokens', 'engine'),
     nothing.integer,
   ],
   [
-    integer('completion_tokens', 'measured', 'Of tasks and runs, as the host counted.', tokens),
+    integer('completion_tokens', 'measured', 'For tasks and runs, counted by the host.', tokens),
     ownFigure('completion_tokens', 'engine'),
     ownFigure('completion_tokens', 'engine'),
     nothing.integer,
@@ -73,7 +73,7 @@ const rows: readonly Row[] = [
     integer(
       'prompt_tokens_claimed',
       'claimed',
-      'As the external one says, or the gateway whose model answers.',
+      'Reported by the external session, or by the gateway whose model answered.',
       tokens,
     ),
     othersFigure('prompt_tokens', 'engine'),
@@ -84,37 +84,37 @@ const rows: readonly Row[] = [
     integer(
       'completion_tokens_claimed',
       'claimed',
-      'As the external one says, or the gateway whose model answers.',
+      'Reported by the external session, or by the gateway whose model answered.',
       tokens,
     ),
     othersFigure('completion_tokens', 'engine'),
     othersFigure('completion_tokens', 'engine'),
     claimed('completion'),
   ],
-  [text('engine', 'derived', 'resident or gateway: whose model answers.'), 'engine', 'engine', nothing.text],
-  [text('model', 'derived', 'The model that answers.'), 'model', 'model', nothing.text],
+  [text('engine', 'derived', 'Where the model runs: resident or gateway.'), 'engine', 'engine', nothing.text],
+  [text('model', 'derived', 'Model that answers.'), 'model', 'model', nothing.text],
   [
-    text('last_event', 'derived', 'What happened last, on one line; of an external one, how it ended.'),
+    text('last_event', 'derived', 'Last event on one line; for an external session, how it ended.'),
     'last_event',
     'last_event',
     "cast(case when close_reason = 'heartbeat_lost' then outcome || ': heartbeat_lost' else outcome end as text)",
   ],
   [
-    text('last_event_claimed', 'claimed', 'What happened last in an external one, as it says.'),
+    text('last_event_claimed', 'claimed', 'Last event that an external session reported.'),
     nothing.text,
     nothing.text,
     'last_event',
   ],
-  [text('harness', 'claimed', 'The program of an external one.'), nothing.text, nothing.text],
-  [text('client', 'claimed', 'On whose behalf, of an external one.'), nothing.text, nothing.text],
-  [text('title_claimed', 'claimed', 'The title of an external one.'), nothing.text, nothing.text, 'title'],
-  [text('cwd', 'claimed', 'The folder that the request named.'), 'cwd', nothing.text],
-  [json('labels', 'claimed', 'Of an external one.'), nothing.text, nothing.text],
+  [text('harness', 'claimed', 'Program of an external session.'), nothing.text, nothing.text],
+  [text('client', 'claimed', 'Client that an external session works for.'), nothing.text, nothing.text],
+  [text('title_claimed', 'claimed', 'Title of an external session.'), nothing.text, nothing.text, 'title'],
+  [text('cwd', 'claimed', 'Folder named in the request.'), 'cwd', nothing.text],
+  [json('labels', 'claimed', 'Labels of an external session.'), nothing.text, nothing.text],
 ];
 
 const tables = ['tasks', 'runs', 'external_sessions'] as const;
 
-/** The columns of one of the tables, in the words of both databases. */
+/** `select` of one of the tables, in both SQL dialects. */
 function part(table: (typeof tables)[number], place: 1 | 2 | 3): Sql {
   const list = rows
     .map((row) => written`${row[place] ?? row[0].name} as ${row[0].name}`)
@@ -122,10 +122,10 @@ function part(table: (typeof tables)[number], place: 1 | 2 | 3): Sql {
   return written`select ${list}${tickOf(table)} from ${table}`;
 }
 
-/** Everything at work and everything that was: a task, a run or an external session a row. */
+/** Running and finished tasks, runs and external sessions, one row each. */
 export const sessions: Surface = {
   name: 'sessions',
-  description: 'Tasks, runs and external sessions together.',
+  description: 'Tasks, runs and external sessions in one list.',
   key: ['id', 'kind'],
   time: 'started_at',
   source: {
@@ -134,7 +134,7 @@ export const sessions: Surface = {
   },
   columns: [
     ...rows.map(([column]) => column),
-    integer('duration_ms', 'derived', 'From its start to its end.', {
+    integer('duration_ms', 'derived', 'From start to end.', {
       ...ms,
       sql: msBetween('t.started_at', 't.ended_at'),
     }),

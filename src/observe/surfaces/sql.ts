@@ -1,18 +1,18 @@
 import type { Sql } from '../types.ts';
 
-/** A text in the words of each database. */
+/** SQL in each of the two dialects. */
 export type Both = Exclude<Sql, string>;
 
 export const both = (sql: Sql): Both => (typeof sql === 'string' ? { sqlite: sql, postgres: sql } : sql);
 
-/** The same sentence about parts that the databases have different words for. */
+/** Template tag that builds SQL from parts that may differ between the dialects. */
 export function written(parts: TemplateStringsArray, ...values: readonly Sql[]): Both {
   const inWords = (kind: keyof Both) =>
     parts.map((part, n) => part + (n < values.length ? both(values[n] ?? '')[kind] : '')).join('');
   return { sqlite: inWords('sqlite'), postgres: inWords('postgres') };
 }
 
-/** A text of our own, compared by code points as the tables' texts are. */
+/** A constant text, compared by code points like the texts in tables. */
 export const literal = (text: string): Both => ({
   sqlite: `cast('${text}' as text)`,
   postgres: `('${text}'::text collate "C")`,
@@ -23,10 +23,12 @@ export const nothing = {
   integer: { sqlite: 'cast(null as integer)', postgres: 'null::bigint' },
 } as const satisfies Record<string, Both>;
 
-/** In the SQL of a column: the time of the query. It is bound like everything that is not ours. */
+/** Placeholder for the time of the query in the SQL of a column. It is replaced by a bound parameter. */
 export const queryTime = ':now';
 
-/** The number of a table's row among the columns of a source that is more than the table; SQLite has one. */
+/**
+ * SQLite's row number of a table as the column `tick`, for sources that join or combine tables. PostgreSQL has none.
+ */
 export const tickOf = (table: string): Both => ({ sqlite: `, ${table}.rowid as tick`, postgres: '' });
 
 const digits = (count: number) => '[0-9]'.repeat(count);
@@ -34,7 +36,7 @@ const sqliteTime = `${digits(4)}-${digits(2)}-${digits(2)}T${digits(2)}:${digits
 const postgresTime =
   '^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])T([01]\\d|2[0-4]):[0-5]\\d:[0-5]\\d\\.\\d{3}Z$';
 
-/** What is no time of ours gives null: PostgreSQL would else refuse the whole query for it. */
+/** PostgreSQL timestamp from a text. Only call it for valid texts: one invalid text fails the whole query. */
 const moment = (time: string): string => {
   const part = (from: number, length: number) => `substr(${time}, ${from}, ${length})::int`;
   const date = `years => ${part(1, 4)} - 1970, months => ${part(6, 2)} - 1, days => ${part(9, 2)} - 1`;
@@ -42,17 +44,17 @@ const moment = (time: string): string => {
   return `(timestamp '1970-01-01' + make_interval(${date}, ${hour}))`;
 };
 
-/** Milliseconds from one RFC 3339 text to another; null where either is none. */
+/** Milliseconds between two RFC 3339 texts; null if either is not one. */
 export const msBetween = (from: string, to: string): Both => ({
   sqlite: `(case when ${from} glob '${sqliteTime}' and ${to} glob '${sqliteTime}' then cast(round((julianday(${to}) - julianday(${from})) * 86400000) as integer) end)`,
   postgres: `(case when ${from} ~ '${postgresTime}' and ${to} ~ '${postgresTime}' then (extract(epoch from ${moment(to)} - ${moment(from)}) * 1000)::bigint end)`,
 });
 
 /**
- * A whole number out of a JSON text: `[member]` of a flat object, `[object, member]` of a flat one in it, `[undefined,
- * member]` of one that holds others, which have no such member. Null where it is no such number. PostgreSQL refuses a query
- * for one text that its JSON cannot hold (as \u0000), so the text is searched there: a quotation mark within a text never
- * stands without a backslash.
+ * Extracts a whole number from a JSON text; null if there is none. `[member]`: of a flat object. `[object, member]`: of
+ * a flat object inside it. `[undefined, member]`: of an object with nested objects that have no such member. PostgreSQL
+ * fails a query over one text that its JSON type cannot hold (such as \u0000), so there the text is searched with a
+ * regular expression, which works because quotation marks within JSON strings are always escaped.
  */
 export const jsonInteger = (
   json: string,
@@ -71,7 +73,10 @@ export const jsonInteger = (
 const jsonCharacter = '[^"\\\\\\u0001-\\u001F]|\\\\["\\\\/bfnrt]|\\\\u[0-9a-fA-F]{4}';
 const unkept = '\\\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})';
 
-/** A text out of a JSON text, the first of that name; null where there is none. What no text can hold becomes U+FFFD. */
+/**
+ * Extracts a string from a JSON text, the first of that name; null if there is none. Characters that cannot be stored
+ * become U+FFFD.
+ */
 export const jsonText = (json: string, member: string): Both => {
   const path = `'$.${member}'`;
   const quoted = `substring(${json} from '"${member}":("(?:${jsonCharacter})*")')`;

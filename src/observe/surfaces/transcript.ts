@@ -3,14 +3,14 @@ import type { ReadableRack, Surface } from '../types.ts';
 import { literal } from './sql.ts';
 import { integer, json, required, text, time } from './columns.ts';
 
-/** Columns of a history's table of events, which is of the recorder. */
+/** Columns of the events table in a rack history (src/recorder). */
 const stored =
   'seq event_id at received_at source kind subject role model content attributes bytes redacted'.split(' ');
 
-/** A rack whose file is attached under its name. */
+/** A rack whose history file is attached under the rack's name. */
 export type AttachedRack = Pick<ReadableRack, 'rack' | 'after'>;
 
-/** The events of racks whose files are attached under their names; without one, no rows. SQLite's words. */
+/** SQLite subquery for the events of attached racks. Without racks it has no rows. */
 export function eventsOf(attached: readonly AttachedRack[]): string {
   const known = racks.flatMap((rack) => attached.filter((one) => one.rack === rack).slice(0, 1));
   if (known.length === 0)
@@ -24,25 +24,25 @@ export function eventsOf(attached: readonly AttachedRack[]): string {
 
 export const transcript: Surface = {
   name: 'transcript',
-  description: 'What the recorder kept of what was said, in racks that somebody granted reading of.',
+  description: 'Recorded conversation content, in racks that the caller has a grant to read.',
   key: ['rack', 'seq'],
   time: 'at',
   source: 'racks',
   columns: [
     text('rack', 'derived', 'agent, completions, workflows, gateway or external.', required),
-    integer('seq', 'derived', 'Its place in the rack.', required),
-    text('event_id', 'claimed', 'Of the event, as its sender says.', required),
-    time('at', 'claimed', 'When it happened, as its sender says.', required),
-    time('received_at', 'measured', 'When it came to the recorder.', required),
-    text('source', 'derived', 'host, or token:ID where somebody else sent it.', required),
+    integer('seq', 'derived', 'Sequence number in the rack.', required),
+    text('event_id', 'claimed', 'Event id given by the sender.', required),
+    time('at', 'claimed', 'When the event happened, according to the sender.', required),
+    time('received_at', 'measured', 'When the recorder received the event.', required),
+    text('source', 'derived', 'host, or token:ID for events that a client sent.', required),
     text('kind', 'claimed', 'message, reasoning, tool_call, tool_result and so on.', required),
-    text('subject', 'claimed', 'The completion, task, run or session that it is about.'),
-    text('role', 'claimed', 'Who says it.'),
-    text('model', 'claimed', 'The model that is asked, or answers.'),
-    text('content', 'claimed', 'What was said, where the rack keeps it.', { readOnly: true }),
-    json('attributes', 'claimed', 'Circumstances.'),
-    integer('bytes', 'measured', 'What it takes up.', { ...required, unit: 'bytes' }),
-    integer('redacted', 'measured', 'Passages that were taken out before it was stored.', {
+    text('subject', 'claimed', 'Completion, task, run or session that the event belongs to.'),
+    text('role', 'claimed', 'Role of the speaker.'),
+    text('model', 'claimed', 'Model of the request or the answer.'),
+    text('content', 'claimed', 'Content, if the rack’s policy records it.', { readOnly: true }),
+    json('attributes', 'claimed', 'Metadata.'),
+    integer('bytes', 'measured', 'Size of the stored event.', { ...required, unit: 'bytes' }),
+    integer('redacted', 'measured', 'Number of passages redacted before the event was stored.', {
       ...required,
       unit: 'passages',
     }),

@@ -8,85 +8,87 @@ const sinceGate = {
   sqlite: msBetween(gateSince.sqlite, queryTime).sqlite,
   postgres: msBetween(gateSince.postgres, queryTime).postgres,
 };
-const tokens = tokensOf('t.engine', 'Of all its prompts together', 'Of all its answers together');
+const tokens = tokensOf('t.engine', 'Prompt tokens of all turns', 'Completion tokens of all turns');
 
 export const tasks: Surface = {
   name: 'tasks',
-  description: 'Prompts given to an agent, and how they ended.',
+  description: 'Tasks of agents and their outcomes.',
   key: ['id'],
   time: 'started_at',
   source: { from: 'tasks', tables: ['tasks'] },
   columns: [
-    text('id', 'derived', 'Of the task.', required),
+    text('id', 'derived', 'Task id.', required),
     endpoint,
-    text('agent', 'derived', 'Who works on it.', required),
-    text('title', 'derived', 'The beginning of its prompt.', required),
+    text('agent', 'derived', 'Agent that works on the task.', required),
+    text('title', 'derived', 'Beginning of the prompt.', required),
     text('state', 'derived', 'running, completed or failed.', required),
-    text('outcome', 'derived', 'answer, or why it was aborted.'),
-    text('failure', 'derived', 'What was said of it when it failed.', {
+    text('outcome', 'derived', 'answer, or why the task was aborted.'),
+    text('failure', 'derived', 'Failure message.', {
       sql: `(case when t.state = 'failed' then t.last_event end)`,
     }),
-    time('started_at', 'measured', 'When it was taken.', required),
-    time('ended_at', 'measured', 'When it ended.'),
-    integer('duration_ms', 'derived', 'From its start to its end.', duration),
-    integer('turns', 'measured', 'Answers of the model.', { ...required, unit: 'turns' }),
+    time('started_at', 'measured', 'When the task was accepted.', required),
+    time('ended_at', 'measured', 'When the task ended.'),
+    integer('duration_ms', 'derived', 'From start to end.', duration),
+    integer('turns', 'measured', 'Number of model answers.', { ...required, unit: 'turns' }),
     ...tokens,
-    text('engine', 'derived', 'resident or gateway: whose model answers.', required),
-    text('model', 'derived', 'The model that answers.', required),
-    text('cwd', 'claimed', 'The folder that the request named.'),
-    text('last_event', 'derived', 'What happened last, on one line.'),
-    text('session_id', 'derived', 'Its store session, by which it can be revoked.'),
+    text('engine', 'derived', 'Where the model runs: resident or gateway.', required),
+    text('model', 'derived', 'Model that answers.', required),
+    text('cwd', 'claimed', 'Folder named in the request.'),
+    text('last_event', 'derived', 'Last event on one line.'),
+    text('session_id', 'derived', 'Store session, by which the task can be revoked.'),
   ],
 };
 
 export const runs: Surface = {
   name: 'runs',
-  description: 'Runs of workflows: what they wait for, and how they ended.',
+  description: 'Workflow runs: states, gates and outcomes.',
   key: ['id'],
   time: 'started_at',
   source: { from: 'runs', tables: ['runs'] },
   columns: [
-    text('id', 'derived', 'Of the run.', required),
+    text('id', 'derived', 'Run id.', required),
     endpoint,
-    text('workflow', 'derived', 'Its name.', required),
-    text('source_digest', 'derived', 'Of the source that it started with.', {
+    text('workflow', 'derived', 'Workflow name.', required),
+    text('source_digest', 'derived', 'Digest of the source that the run started with.', {
       ...required,
       sql: 't.digest',
     }),
     text('state', 'derived', 'running, paused, suspended, completed, failed or cancelled.', required),
-    text('failure', 'derived', 'What was said of it when it failed.', {
+    text('failure', 'derived', 'Failure message.', {
       sql: `(case when t.state = 'failed' then t.last_event end)`,
     }),
     text('waiting_on', 'derived', 'input, time, value, schedule, armed, approval or event.'),
-    text('waiting_step', 'derived', 'The step whose gate it waits at; none at the entry.', {
+    text('waiting_step', 'derived', 'Step whose gate the run waits at; null for the entry gate.', {
       sql: jsonText('t.gate', 'step'),
     }),
-    time('waiting_since', 'measured', 'When it came to the gate.', { sql: gateSince }),
-    integer('waiting_ms', 'derived', 'Of those that wait at a gate: since when, until now.', {
+    time('waiting_since', 'measured', 'When the run reached the gate.', { sql: gateSince }),
+    integer('waiting_ms', 'derived', 'For runs at a gate: time since then.', {
       ...ms,
       sql: written`(case when t.state = 'suspended' then ${sinceGate} end)`,
     }),
-    time('waiting_until', 'derived', 'When a gate of time or a schedule opens.', {
+    time('waiting_until', 'derived', 'When a time gate or a schedule opens.', {
       sql: written`(case when t.waiting_on in ('time', 'schedule') then ${jsonText('t.gate', 'until_at')} end)`,
     }),
     text('suspend_kind', 'derived', 'interior_gate, entry_gate or crash.'),
-    integer('cycle', 'measured', 'Of a scheduled or armed run: cycles so far.', { sql: 't.wrapper_cycle' }),
-    text('requested', 'derived', 'pause or cancel: what happens at the next step.'),
-    text('retried_from', 'derived', 'The run that it does again.'),
-    time('started_at', 'measured', 'When it was taken.', required),
-    time('ended_at', 'measured', 'When it ended.'),
-    integer('duration_ms', 'derived', 'From its start to its end, waiting and all.', duration),
+    integer('cycle', 'measured', 'For scheduled and armed runs: number of cycles so far.', {
+      sql: 't.wrapper_cycle',
+    }),
+    text('requested', 'derived', 'pause or cancel, to be carried out at the next step.'),
+    text('retried_from', 'derived', 'Run that this run retries.'),
+    time('started_at', 'measured', 'When the run was accepted.', required),
+    time('ended_at', 'measured', 'When the run ended.'),
+    integer('duration_ms', 'derived', 'From start to end, including waits.', duration),
     ...tokens,
-    text('engine', 'derived', 'resident or gateway: whose model answers.'),
-    text('model', 'derived', 'The model that answers.'),
-    text('last_event', 'derived', 'What happened last, on one line.'),
-    text('session_id', 'derived', 'Its store session, by which it can be revoked.'),
+    text('engine', 'derived', 'Where the model runs: resident or gateway.'),
+    text('model', 'derived', 'Model that answers.'),
+    text('last_event', 'derived', 'Last event on one line.'),
+    text('session_id', 'derived', 'Store session, by which the run can be revoked.'),
   ],
 };
 
 export const steps: Surface = {
   name: 'steps',
-  description: 'The steps of runs.',
+  description: 'Steps of workflow runs.',
   key: ['run_id', 'cycle', 'step'],
   time: 'started_at',
   source: {
@@ -94,25 +96,25 @@ export const steps: Surface = {
     tables: ['run_steps', 'runs'],
   },
   columns: [
-    text('run_id', 'derived', 'The run that it is of.', required),
-    integer('cycle', 'derived', 'Of a scheduled or armed run; else 0.', required),
-    text('step', 'derived', 'Its name in the workflow.', required),
-    integer('position', 'derived', 'Its place among the steps, from 0.', required),
-    text('endpoint_id', 'derived', 'The host that it is of.'),
-    text('workflow', 'derived', 'Its name.'),
+    text('run_id', 'derived', 'Run that the step belongs to.', required),
+    integer('cycle', 'derived', 'Cycle of a scheduled or armed run; otherwise 0.', required),
+    text('step', 'derived', 'Step name in the workflow.', required),
+    integer('position', 'derived', 'Position among the steps, from 0.', required),
+    text('endpoint_id', 'derived', 'Host of the step.'),
+    text('workflow', 'derived', 'Workflow name.'),
     text(
       'state',
       'derived',
       'running, waiting, completed, failed, skipped, cancelled or interrupted.',
       required,
     ),
-    integer('attempts', 'measured', 'How often it was tried.', { ...required, unit: 'attempts' }),
-    flag('side_effects', 'measured', 'Whether it may have changed something.', required),
-    time('started_at', 'measured', 'When it was begun, or came to its gate.', required),
-    time('ended_at', 'measured', 'When it ended.'),
-    integer('duration_ms', 'derived', 'From its start to its end, waiting and all.', duration),
-    text('error', 'derived', 'Why it failed.'),
-    text('engine', 'derived', 'resident or gateway: whose model answers.'),
-    text('model', 'derived', 'The model that answers.'),
+    integer('attempts', 'measured', 'Number of attempts.', { ...required, unit: 'attempts' }),
+    flag('side_effects', 'measured', 'Whether the step may have changed something.', required),
+    time('started_at', 'measured', 'When the step started, or reached its gate.', required),
+    time('ended_at', 'measured', 'When the step ended.'),
+    integer('duration_ms', 'derived', 'From start to end, including waits.', duration),
+    text('error', 'derived', 'Why the step failed.'),
+    text('engine', 'derived', 'Where the model runs: resident or gateway.'),
+    text('model', 'derived', 'Model that answers.'),
   ],
 };

@@ -1,8 +1,8 @@
 import type { FactsOf, Work, WorkKind } from '../../watch/index.ts';
 
 /**
- * What is told of work beside its model: figures and names. A fact is only kept once it is listed here, so that none
- * which repeats what was said comes in by itself.
+ * Facts of each kind of span that are recorded as attributes: numbers and names. Facts that are not listed are not
+ * recorded, so that a new fact with conversation content is not recorded by accident.
  */
 const shown: { readonly [Kind in WorkKind]: readonly (keyof FactsOf[Kind])[] } = {
   completion: [
@@ -43,11 +43,14 @@ const shown: { readonly [Kind in WorkKind]: readonly (keyof FactsOf[Kind])[] } =
   ],
 };
 
-/** What callers and models call things: text that does not look like a name may be what was said. */
+/**
+ * Names that clients and models choose. A value that does not look like a name may be conversation content and is
+ * dropped.
+ */
 const claimed: ReadonlySet<string> = new Set(['requestedModel', 'tool', 'callId', 'finish']);
 const nameLike = /^[\w.:/@+#-]{1,200}$/;
 
-/** Names as JSON has them here, `prompt_tokens`; what is not known is absent. */
+/** Attributes of a span with names in snake_case. Unknown facts are absent. */
 export function attributesOf(work: Work, subject: string): Record<string, unknown> {
   const facts = work.facts as unknown as Readonly<Record<string, unknown>>;
   const attributes: Record<string, unknown> = {};

@@ -2,7 +2,7 @@ import type { FactsOf, Said, Work, WorkKind } from '../../watch/index.ts';
 import type { NewEvent } from '../types.ts';
 import { attributesOf } from './attributes.ts';
 
-/** What was said, in order, and then the work itself. How much of it is stored is the policy's. */
+/** Events of a span: its transcript in order, then the span itself. The policy decides how much of them is stored. */
 export function eventsOf(work: Work): NewEvent[] {
   const subject = subjectOf(work);
   const key = keyOf(work);
@@ -26,15 +26,16 @@ export function eventsOf(work: Work): NewEvent[] {
   return [...said, { id: key, at, kind: kinds[work.kind], subject, model, attributes }];
 }
 
-/** Turns, tools and steps are about the task or the run that they are part of. */
+/** Subject of a span: for turns, tools and steps the task or run that they are part of. */
 function subjectOf({ kind, id, parent }: Work): string {
   if (kind === 'completion' || kind === 'gateway' || parent === undefined) return id;
   return subjectOf(parent);
 }
 
 /**
- * The same whenever the same work is told again. With the time, because its id may come again: a run's segments share one,
- * tasks are counted anew in another database, and a model may give two calls of tools the same.
+ * Event id of a span, the same each time the span is recorded. It includes the start time because span ids can repeat:
+ * a run's segments share one, task numbers start again in a new database, and a model may give two tool calls the same
+ * id.
  */
 const keyOf = ({ kind, id, startedAt }: Work): string => `${kinds[kind]}:${id}:${startedAt.getTime()}`;
 

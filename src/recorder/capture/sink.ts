@@ -3,19 +3,22 @@ import type { Content, NewEvent } from '../types.ts';
 import { eventsOf } from './events.ts';
 
 export interface CaptureOptions {
-  /** What counts for a rack now, undefined while it is disarmed. Asked at the beginning and end of all work: from memory. */
+  /**
+   * Current content policy of a rack; undefined while it is disarmed. Called at the start and end of every span, so it
+   * must be fast.
+   */
   readonly contentOf: (rack: RackId) => Content | undefined;
-  /** Stores as much of events as the policy allows; neither throws nor waits. */
+  /** Stores as much of the events as the policy allows. Does not throw or wait. */
   readonly record: (rack: RackId, events: readonly NewEvent[]) => void;
 }
 
-/** Keeps what the host's own planes say of their work, where a rack is armed. */
+/** Records the spans of the host's planes in armed racks. */
 export function captureSink({ contentOf, record }: CaptureOptions): Sink {
   return {
     keepsTexts: (rack) => contentOf(rack) === 'full',
     ended(work) {
       const rack = rackOf(work);
-      // As it is at the end: a rack that was disarmed meanwhile gets nothing.
+      // Checked at the end of the span: a rack that was disarmed meanwhile records nothing.
       if (contentOf(rack) !== undefined) record(rack, eventsOf(work));
     },
   };

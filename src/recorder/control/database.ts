@@ -15,17 +15,17 @@ import type { ControlTables } from './tables.ts';
 export type ControlDb = Kysely<ControlTables>;
 export type ControlTx = Transaction<ControlTables>;
 
-/** Pauses before what failed for no fault of its own is tried again, in ms. */
+/** Delays before retries of a transaction that failed for a transient reason. */
 const pauses = [20, 200, 1000];
 
 /**
- * Rules, grants, tokens and the review: of the host and of whoever uses the command line beside it. Nothing is remembered,
- * so that what one of them changes counts for the other at once.
+ * Database of policies, grants, tokens and the review, shared by the host and the command line. Nothing is cached, so
+ * that a change by one process applies to the other at once.
  */
 export class ControlDatabase {
   readonly now: () => Date;
   readonly #path: string;
-  /** Which file it is. */
+  /** Identity of the opened file. */
   readonly #identity: string;
   readonly #database: Database;
   readonly #reader: ControlDb;
@@ -59,7 +59,7 @@ export class ControlDatabase {
     return this.now().toISOString();
   }
 
-  /** Another one whenever something was written. */
+  /** Changes whenever another connection writes. */
   async version(): Promise<number> {
     const { rows } = await sql<{ data_version: number }>`pragma data_version`.execute(this.#reader);
     return rows[0]?.data_version ?? 0;
@@ -70,7 +70,7 @@ export class ControlDatabase {
     return await work(this.#reader);
   }
 
-  /** All of it or nothing, and on the disk when it resolves. What it reads stays true until it is over. */
+  /** Runs a transaction. It is on disk when it resolves; writers are serialized. */
   transaction<T>(work: (tx: ControlTx) => Promise<T>): Promise<T> {
     const done = this.#lastTurn.then(() => {
       this.#refuseStrange();
@@ -80,16 +80,19 @@ export class ControlDatabase {
     return done;
   }
 
-  /** Of a file that was removed nobody else knows any more: a grant that is revoked in the new one would go on to count. */
+  /**
+   * Fails if the file was removed or replaced: a grant that is revoked in the new file would stay active in the old
+   * one.
+   */
   #refuseStrange(): void {
     if (identityOf(this.#path) === this.#identity) return;
     throw new StoreError(
       'storage_failed',
-      `${this.#path} was removed or replaced while it was in use: put it back, or start the host again`,
+      `${this.#path} was removed or replaced while in use; put it back or restart the host`,
     );
   }
 
-  /** When what is under way is over. */
+  /** Closes the database after the last transaction. */
   async close(): Promise<void> {
     await this.#lastTurn;
     await closeDatabase(this.#database);

@@ -9,20 +9,20 @@ import type { Review } from './review.ts';
 import type { ControlTables } from './tables.ts';
 
 const verbsKnown: readonly Verb[] = ['read', 'write'];
-/** Ten years. */
+/** Maximum lifetime of a grant or token: ten years. */
 const longest = 3650 * 86_400_000;
 const longestLabel = 100;
 
-/** Who has a peer's name now; undefined: nobody. */
+/** Finds the peer that has a name now; undefined if there is none. */
 export type FindPeer = (name: string) => Promise<PeerIdentity | undefined>;
 
-/** Who may read a history, and who may mint tokens that write to it. */
+/** Grants to read and write histories, and the write tokens created under them. */
 export class Grants {
   readonly #control: ControlDatabase;
   readonly #review: Review;
   readonly #findPeer: FindPeer | undefined;
 
-  /** @param findPeer without it a name is all that there is of a peer */
+  /** @param findPeer without it peers are compared by name only */
   constructor(control: ControlDatabase, review: Review, findPeer: FindPeer | undefined) {
     this.#control = control;
     this.#review = review;
@@ -45,7 +45,8 @@ export class Grants {
   }
 
   /**
-   * @param after what may be read is behind it; undefined: all
+   * Creates a grant.
+   * @param after the grant covers events after this position; undefined: all events
    * @throws RecorderError invalid
    */
   async make(
@@ -75,7 +76,7 @@ export class Grants {
         ? [
             {
               path: 'to',
-              message: `is '${to.slice(0, 60)}'; there is no peer of that name whose token counts: POST /host/v1/peers on the control socket mints one`,
+              message: `is '${to.slice(0, 60)}'; there is no peer of that name with a valid token. Create one with POST /host/v1/peers on the control socket`,
             },
           ]
         : []),
@@ -104,7 +105,7 @@ export class Grants {
     });
   }
 
-  /** A second time it changes nothing. @throws RecorderError not_found */
+  /** Revokes a grant; a revoked grant is returned unchanged. @throws RecorderError not_found */
   revoke(id: string, by: string): Promise<Grant> {
     return this.#control.transaction(async (tx) => {
       const row = await tx.selectFrom('grants').selectAll().where('id', '=', id).executeTakeFirst();
@@ -113,7 +114,7 @@ export class Grants {
     });
   }
 
-  /** All `to` somebody who is no more. */
+  /** Revokes all grants to a peer that was removed. */
   revokeTo(to: string, by: string): Promise<Grant[]> {
     return this.#control.transaction(async (tx) => {
       const rows = await tx
@@ -154,7 +155,8 @@ export class Grants {
   }
 
   /**
-   * It stands under the grant that lasts longest, of those `to` somebody where that is said, and never longer than that.
+   * Creates a write token under the active grant that expires last (of the grants to `to`, if given). The token expires
+   * with the grant at the latest.
    * @throws RecorderError conflict, invalid
    */
   async mint(
@@ -174,7 +176,7 @@ export class Grants {
     const violations = [
       ...(expiresAt ? expiryFaults(expiresAt, this.#control.now()) : []),
       ...(label !== undefined && label.length > longestLabel
-        ? [{ path: 'label', message: `has ${label.length} characters; at most ${longestLabel}` }]
+        ? [{ path: 'label', message: `has ${label.length} characters, expected at most ${longestLabel}` }]
         : []),
     ];
     if (violations.length > 0)
@@ -194,7 +196,7 @@ export class Grants {
         throw new RecorderError(
           'conflict',
           'no_write_grant',
-          `No grant${to === undefined ? '' : ` of ${to}`} to write to the rack '${rack}' is in force; make one first: recorder grant --rack ${rack} --verbs write --expires 30d${to === undefined ? '' : ` --to ${to}`}`,
+          `There is no active grant${to === undefined ? '' : ` to ${to}`} to write to the rack '${rack}'; create one first: recorder grant --rack ${rack} --verbs write --expires 30d${to === undefined ? '' : ` --to ${to}`}`,
         );
       const wanted = expiresAt?.toISOString() ?? grant.expires_at;
       const row = {
@@ -216,7 +218,7 @@ export class Grants {
     });
   }
 
-  /** A second time it changes nothing. @throws RecorderError not_found */
+  /** Revokes a token; a revoked token is returned unchanged. @throws RecorderError not_found */
   revokeToken(id: string, by: string): Promise<WriteToken> {
     return this.#control.transaction(async (tx) => {
       const row = await tx.selectFrom('tokens').selectAll().where('id', '=', id).executeTakeFirst();
@@ -230,7 +232,7 @@ export class Grants {
     });
   }
 
-  /** Racks that somebody may read now, each from behind a place on, or all of it. */
+  /** Racks that a caller can read now, each with the position after which it can be read; undefined: all of it. */
   async readable(by: string): Promise<Map<RackId, Place | undefined>> {
     const rows = (await this.#control.read((db) => inForce(db, this.#control.time()))).filter(
       ({ verbs, to }) => (JSON.parse(verbs) as Verb[]).includes('read') && isFor(to, by),
@@ -239,30 +241,30 @@ export class Grants {
     return widest(rows.filter((row) => isHeld(row, peers.get(row.to))));
   }
 
-  /** Who has a name now that somebody granted something to. */
+  /** The peers that now have the names in grants. */
   async #holders(rows: readonly GrantRow[]): Promise<Map<string, PeerIdentity | 'unknown' | undefined>> {
     const names = [...new Set(rows.map(({ to }) => to))];
     return new Map(await Promise.all(names.map(async (to) => [to, await this.#peerOf(to)] as const)));
   }
 
-  /** Undefined: no peer, or a name is all that there is of one. */
+  /** Undefined: not a peer, or peers are compared by name only. */
   async #peerOf(to: string): Promise<PeerIdentity | 'unknown' | undefined> {
     if (!this.#findPeer || !to.startsWith('peer:')) return undefined;
     return (await this.#findPeer(to.slice('peer:'.length))) ?? 'unknown';
   }
 
-  /** The token of a secret, if it counts now. @throws RecorderError unauthorized, forbidden */
+  /** Authenticates a write token. @throws RecorderError unauthorized, forbidden */
   async tokenOf(secret: string | null, by: string): Promise<{ id: string; rack: RackId }> {
     if (secret === null || secret === '')
       throw new RecorderError(
         'unauthorized',
         'write_token_missing',
-        "This needs a write token: send it in the header 'x-svc-write-token'. `recorder token --rack RACK` makes one.",
+        "This request needs a write token in the header 'x-svc-write-token'. Create one with `recorder token --rack RACK`.",
       );
     const row = await this.#control.read(async (db) => {
-      // Anything else is no write token, and not worth asking the database.
+      // Anything else cannot be a write token; skip the database.
       if (!/^lathe_write_[\w-]{43}$/.test(secret)) return undefined;
-      // The hash tells nothing of the secret: who tries secrets cannot choose how far it is like another one.
+      // The lookup by hash needs no constant time: an attacker cannot choose how long a prefix of the hash matches.
       const found = await db
         .selectFrom('tokens')
         .innerJoin('grants', 'grants.id', 'tokens.grant')
@@ -295,13 +297,13 @@ export class Grants {
       throw new RecorderError(
         'unauthorized',
         'write_token_invalid',
-        "The write token in 'x-svc-write-token' does not count: it is unknown, expired or revoked. `recorder token --rack RACK` makes a new one.",
+        "The write token in 'x-svc-write-token' is not valid: it is unknown, expired or revoked. Create a new one with `recorder token --rack RACK`.",
       );
     if (!isFor(row.to, by) || !isHeld(row, await this.#peerOf(row.to)))
       throw new RecorderError(
         'forbidden',
         'write_token_of_another',
-        `The write token stands under a grant to '${row.to}', and this request comes from '${by}'.`,
+        `The write token belongs to a grant to '${row.to}', but this request comes from '${by}'.`,
       );
     return { id: row.id, rack: row.rack };
   }
@@ -309,17 +311,17 @@ export class Grants {
 
 type GrantRow = Selectable<ControlTables['grants']>;
 
-/** Whether it was granted to the peer that has the name now, and not to one that had it before. */
+/** Whether a grant is to the peer that has the name now, not to a former peer of the same name. */
 function isHeld(
   { to_id: id, granted_at: at }: Pick<GrantRow, 'to_id' | 'granted_at'>,
   holder: PeerIdentity | 'unknown' | undefined,
 ): boolean {
   if (holder === 'unknown') return false;
-  // One without an identity was to a peer that there was already.
+  // A grant without a stored identity is to a peer that existed at the time of the grant.
   return holder === undefined || (id === null ? at >= holder.minted_at : id === holder.id);
 }
 
-/** From where on each rack may be read, by the grant that allows most. */
+/** Position after which each rack can be read, by the grant that allows most. */
 export function widest(
   grants: readonly Pick<GrantRow, 'rack' | 'after_generation' | 'after_seq'>[],
 ): Map<RackId, Place | undefined> {
@@ -336,7 +338,10 @@ export function widest(
 const isBefore = (one: Place, other: Place): boolean =>
   one.generation < other.generation || (one.generation === other.generation && one.seq < other.seq);
 
-/** The last event of a history that may not be read; 0: all of it may. A file that was begun later is behind the place. */
+/**
+ * `seq` of the last event in a history file that must not be read; 0: all events can be read. Files newer than the
+ * position can be read.
+ */
 export const hiddenIn = (generation: number, place: Place | undefined): number =>
   place?.generation === generation ? place.seq : 0;
 
@@ -349,7 +354,7 @@ async function inForce(db: ControlDb, now: string, rack?: RackId): Promise<Grant
   return await (rack === undefined ? grants : grants.where('rack', '=', rack)).execute();
 }
 
-/** `bearer`: also whoever is the operator besides. */
+/** Whether a grant applies to a caller. The operator also has the grants to `bearer`. */
 export const isFor = (to: string, by: string): boolean =>
   to === 'bearer' ? by === 'bearer' || by === 'operator' : by === to;
 
@@ -369,10 +374,10 @@ function verbFaults(verbs: readonly Verb[]): RecorderViolation[] {
 
 function expiryFaults(expiresAt: Date, now: Date): RecorderViolation[] {
   const ms = expiresAt.getTime() - now.getTime();
-  if (Number.isNaN(ms)) return [{ path: 'expires', message: 'is no time' }];
-  if (ms <= 0) return [{ path: 'expires', message: 'is in the past; expected a time to come' }];
+  if (Number.isNaN(ms)) return [{ path: 'expires', message: 'is not a valid time' }];
+  if (ms <= 0) return [{ path: 'expires', message: 'is in the past; expected a future time' }];
   return ms > longest
-    ? [{ path: 'expires', message: 'is more than ten years away; expected a nearer time' }]
+    ? [{ path: 'expires', message: 'is more than ten years away; expected an earlier time' }]
     : [];
 }
 
@@ -382,7 +387,7 @@ const unknown = (what: 'grant' | 'token', id: string) =>
   new RecorderError(
     'not_found',
     `unknown_${what}`,
-    `There is no ${what} '${id.slice(0, 80)}'; \`recorder grants\` lists them.`,
+    `There is no ${what} '${id.slice(0, 80)}'; list them with \`recorder grants\`.`,
   );
 
 const grantOf = (row: GrantRow): Grant => ({

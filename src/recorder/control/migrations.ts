@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** A migration that was shipped is never changed: the next one goes behind it. */
+/** A released migration never changes. Append new ones. */
 export const migrations = {
   '001-begin': {
     async up(db: Kysely<unknown>): Promise<void> {

@@ -4,13 +4,13 @@ import type { Tombstone } from '../types.ts';
 import { type ControlDatabase, isFull } from './database.ts';
 import type { Review } from './review.ts';
 
-/** A purge that was asked for. */
+/** A requested purge. */
 export interface Intent extends Tombstone {
-  /** Of the history that there is when it is done. */
+  /** Generation of the history after the purge. */
   readonly generation: number;
 }
 
-/** Purges are remembered until they are done, so that one that a crash cut off is finished at the next start. */
+/** Stores purges until they are complete, so that a purge interrupted by a crash is finished at the next start. */
 export class Purges {
   readonly #control: ControlDatabase;
   readonly #review: Review;
@@ -41,7 +41,7 @@ export class Purges {
           .execute(),
       );
     } catch (error) {
-      // That there is no room any more must not keep anybody from making some.
+      // A full disk must not prevent a purge, which frees space.
       if (!isFull(error)) throw error;
     }
     return intent;
@@ -55,15 +55,15 @@ export class Purges {
     return rows.map(({ found, ...row }) => ({ ...row, ...(JSON.parse(found) as Totals) }));
   }
 
-  /** Of one that came to nothing. */
+  /** Removes a purge that did not delete anything. */
   async withdraw({ id }: Intent): Promise<void> {
     await this.#control.transaction((tx) => tx.deleteFrom('purges').where('id', '=', id).execute());
   }
 
-  /** @param removed undefined: somebody else removed it before */
+  /** @param removed totals of what was deleted; undefined: the history was already gone */
   async done(intent: Intent, removed: Totals | undefined): Promise<Tombstone> {
     const { id, rack, at, by } = intent;
-    // A crash after the files were gone: what there was when it was asked for is all that is known.
+    // After a crash behind the deletion, only the totals at the time of the request are known.
     const { events, bytes, from, to } = removed && removed.events >= intent.events ? removed : intent;
     const tombstone: Tombstone = { id, rack, at, by, events, bytes, from, to };
     await this.#control.transaction(async (tx) => {

@@ -5,13 +5,16 @@ import type { ControlDatabase, ControlTx } from './database.ts';
 
 export type NewEntry = Omit<ReviewEntry, 'seq' | 'at'>;
 
-/** Older ones go, of either kind. */
+/** Limit of entries of each group (accesses, and changes of rules). The oldest entries are deleted. */
 const most = 100_000;
-/** Whoever has a write token makes as many as it likes: they must not drive out who changed what is kept, and when. */
+/**
+ * Entries that a client can cause in any number. They have a limit of their own, so that they do not displace entries
+ * about rule changes.
+ */
 const accesses = ['read', 'ingest', 'refused', 'expired'] as const;
-/** Entries that wait for the disk; beyond that, refusals are not written one by one. */
+/** Limit of entries that wait for the disk. Beyond it refusals are dropped. */
 const mostWaiting = 1000;
-/** How long equal refusals are counted in one entry, in ms: nobody drives the others out by knocking. */
+/** Time for which equal refusals are counted in one entry, so that repeated attempts do not displace other entries. */
 const together = 60_000;
 
 const isAccess = (act: ReviewEntry['act']): boolean => accesses.some((access) => access === act);
@@ -21,13 +24,13 @@ interface Waiting {
   readonly done: PromiseWithResolvers<void>;
 }
 
-/** Who did what, and who was refused. */
+/** The review: a log of actions on the recorder and of refused attempts. */
 export class Review {
   readonly #control: ControlDatabase;
   readonly #onFault: (message: string) => void;
   #waiting: Waiting[] = [];
   #writing: Promise<void> | undefined;
-  /** Refusals by who and what, not written yet. */
+  /** Repeated refusals that are not written yet. */
   readonly #refused = new Map<string, { entry: NewEntry; count: number; readonly since: number }>();
 
   constructor(control: ControlDatabase, onFault: (message: string) => void) {
@@ -35,7 +38,7 @@ export class Review {
     this.#onFault = onFault;
   }
 
-  /** Within the transaction of what it is about. */
+  /** Writes entries in the transaction of the action they are about. */
   async add(tx: ControlTx, ...entries: readonly NewEntry[]): Promise<void> {
     const at = this.#control.time();
     for (const { by, act, rack, details } of entries)
@@ -58,7 +61,7 @@ export class Review {
     await tx.deleteFrom('review').where('act', 'not in', accesses).where('seq', '<=', beyond).execute();
   }
 
-  /** On the disk when it resolves; those that come at once go in one transaction. */
+  /** Writes an entry. It is on disk when it resolves; concurrent entries share a transaction. */
   write(entry: NewEntry): Promise<void> {
     const done = Promise.withResolvers<void>();
     this.#waiting.push({ entry, done });
@@ -66,7 +69,10 @@ export class Review {
     return done.promise;
   }
 
-  /** The first of its kind is written at once, those that follow within a minute are counted in another entry. */
+  /**
+   * Records a refusal. The first of its kind is written at once; repetitions within a minute are counted in one more
+   * entry.
+   */
   refuse(entry: Omit<NewEntry, 'act'>): void {
     const now = performance.now();
     this.#flushRefused((since) => now - since > together);
@@ -122,15 +128,15 @@ export class Review {
     }
   }
 
-  /** Nobody waits for it. */
+  /** Writes an entry in the background. */
   writeLater(entry: NewEntry): void {
     this.write(entry).catch((error: unknown) =>
-      this.#onFault(`the review lacks an entry '${entry.act}': ${errorMessage(error)}`),
+      this.#onFault(`could not write the review entry '${entry.act}': ${errorMessage(error)}`),
     );
   }
 
   async #writeAll(): Promise<void> {
-    // What is asked for in this moment goes along.
+    // Entries of the same tick join the transaction.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       const waiting = this.#waiting;

@@ -19,7 +19,7 @@ const untouched: KnownSettings = {
   changedBy: null,
 };
 
-/** What counts in a rack now. */
+/** Current settings of a rack. */
 export async function settingsOf(db: ControlDb, rack: RackId): Promise<KnownSettings> {
   const row = await db.selectFrom('settings').selectAll().where('rack', '=', rack).executeTakeFirst();
   if (!row) return untouched;

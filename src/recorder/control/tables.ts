@@ -7,7 +7,7 @@ type Json = string;
 
 interface Settings {
   rack: RackId;
-  /** Grows with every change. */
+  /** Incremented with every change. */
   version: number;
   armed: 0 | 1;
   policy: Json;
@@ -21,9 +21,9 @@ interface Grants {
   rack: RackId;
   verbs: Json;
   to: string;
-  /** Identity of the peer; null: granted before identities were stored, or by a recorder that has none. */
+  /** Id of the peer; null: granted before ids were stored, or by a recorder without peer lookup. */
   to_id: string | null;
-  /** The end of the history when it was granted; null: what is before it may be read, too. */
+  /** Generation of the history at the time of the grant; null: earlier events can be read, too. */
   after_generation: number | null;
   after_seq: number | null;
   granted_at: Time;
@@ -37,7 +37,7 @@ interface Tokens {
   id: string;
   rack: RackId;
   grant: string;
-  /** Hex of the secret's SHA-256. */
+  /** SHA-256 of the secret in hex. */
   hash: string;
   label: string | null;
   minted_at: Time;
@@ -55,15 +55,15 @@ interface Review {
   details: Json;
 }
 
-/** Purges that were asked for and are not over. */
+/** Unfinished purges. */
 interface Purges {
   id: string;
   rack: RackId;
-  /** Of the history that there is afterwards. */
+  /** Generation of the history after the purge. */
   generation: number;
   at: Time;
   by: string;
-  /** Of what there was when it was asked for. */
+  /** Totals of the history at the time of the request. */
   found: Json;
 }
 

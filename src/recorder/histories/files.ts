@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { type RackId, racks } from '../../watch/index.ts';
 
 /**
- * A rack's history is one SQLite file, `agent.db`; after a purge the next one, `agent.1.db`. A name is never used again: who
- * still reads the old file would take the new one's log for its own.
+ * A rack's history is one SQLite file, `agent.db`; after a purge it is `agent.1.db`, and so on. A name is never reused,
+ * because a process that still reads the old file would take the WAL of the new one for its own.
  */
 const name = new RegExp(`^(${racks.join('|')})(?:\\.([1-9]\\d{0,14}))?\\.db(-wal|-shm|-journal)?$`);
 
@@ -12,7 +12,7 @@ interface HistoryFile {
   readonly path: string;
   readonly rack: RackId;
   readonly generation: number;
-  /** Not one of SQLite's files beside it. */
+  /** Whether it is the database file rather than its WAL, shared memory or journal. */
   readonly isDatabase: boolean;
 }
 
@@ -28,7 +28,7 @@ export function historyFiles(folder: string): HistoryFile[] {
   });
 }
 
-/** The newest history; undefined where nothing was ever kept. */
+/** Generation of the newest history file; undefined if nothing was ever recorded. */
 export function currentGeneration(folder: string, rack: RackId): number | undefined {
   const generations = historyFiles(folder)
     .filter((file) => file.isDatabase && file.rack === rack)
@@ -41,7 +41,7 @@ export function currentPath(folder: string, rack: RackId): string | undefined {
   return generation === undefined ? undefined : historyPath(folder, rack, generation);
 }
 
-/** An empty file, for its owner alone; SQLite's others take that over. An existing one stays as it is. */
+/** Creates an empty file with mode 600, which SQLite copies to its other files. An existing file is not changed. */
 export function makeHistoryFile(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600));
@@ -51,8 +51,8 @@ export function makeHistoryFile(path: string): void {
 }
 
 /**
- * Removes what a purge left behind that was cut off: histories of a rack before its newest, and files that stood beside one.
- * @returns whether nothing is left that may have a text in it
+ * Deletes files of older generations that an interrupted purge left.
+ * @returns whether no file is left that may contain event data
  */
 export function removeOlder(folder: string, rack: RackId): boolean {
   const older = () => {
@@ -61,10 +61,10 @@ export function removeOlder(folder: string, rack: RackId): boolean {
   };
   const found = older();
   if (found.length === 0) return true;
-  // The databases first: a log without its database is removed at the next look, a database without its log is damaged.
+  // Databases first: a WAL without its database is deleted at the next run, but a database without its WAL is damaged.
   for (const { path } of found.sort((a, b) => Number(b.isDatabase) - Number(a.isDatabase))) remove(path);
   syncFolder(folder);
-  // Who was just opening the database to read makes its log and its index once more, and has nothing to write there.
+  // A reader that was just opening the database may recreate an empty WAL and its index.
   return older().every(({ path, isDatabase }) => !isDatabase && (path.endsWith('-shm') || isEmpty(path)));
 }
 
@@ -78,9 +78,9 @@ export function remove(path: string): void {
   }
 }
 
-/** That files were made or removed is on the disk. */
+/** Flushes created and deleted directory entries to disk. */
 export function syncFolder(folder: string): void {
-  // Windows opens no folders, and keeps its own journal of them.
+  // Windows cannot open folders and journals them itself.
   if (process.platform === 'win32') return;
   const handle = openSync(folder, 'r');
   try {

@@ -9,21 +9,21 @@ import { HistoryThread } from './thread.ts';
 
 interface Options {
   readonly folder: string;
-  /** Also those that are added later: a thread that starts then gets them, too. */
+  /** Live array: secrets that are added later reach threads that start later. */
   readonly secrets: readonly string[];
-  /** The thread's entry. Without one, histories are only looked at. */
+  /** Entry file of the writer thread. Without it histories can only be inspected. */
   readonly worker: string | undefined;
   readonly settings: ReadonlyMap<RackId, RackSettings>;
   /** RFC 3339 in UTC. */
   readonly time: () => string;
 }
 
-/** All histories, as those see them that do not have them. */
+/** Access to all histories. Reads metadata directly, and forwards writes to the writer thread. */
 export class Histories {
   readonly #folder: string;
   readonly #thread: HistoryThread | undefined;
   readonly #time: () => string;
-  /** What the thread was told last, or is when it starts. */
+  /** Settings that the thread has, or gets when it starts. */
   readonly #settings: Map<RackId, RackSettings>;
 
   constructor({ folder, secrets, worker, settings, time }: Options) {
@@ -36,14 +36,14 @@ export class Histories {
       );
   }
 
-  /** What counts as far as it is known here. */
+  /** Settings of a rack as known in this process. */
   settingsOf(rack: RackId): RackSettings | undefined {
     return this.#settings.get(rack);
   }
 
   /**
-   * What counts from here on: for everything that is asked for later, and for nothing that was asked for before.
-   * @param before is called when they are other ones
+   * Applies settings to all later requests, not to earlier ones.
+   * @param before called before the change if the settings are newer
    */
   async settle(rack: RackId, settings: RackSettings, before: () => void): Promise<void> {
     if (settings.version <= (this.#settings.get(rack)?.version ?? 0)) return;
@@ -52,12 +52,12 @@ export class Histories {
     if (this.#thread?.isRunning) await this.#ask(settingsQuestion(rack, settings));
   }
 
-  /** For everything that is added later. */
+  /** Adds a secret to redact from all events added later. */
   async keepOut(secret: string): Promise<void> {
     if (this.#thread?.isRunning) await this.#ask({ do: 'keepOut', secret });
   }
 
-  /** @returns undefined: the rack is not armed */
+  /** @returns undefined if the rack is not armed */
   add(rack: RackId, source: string, events: readonly NewEvent[]): Promise<Added | undefined> {
     return this.#ask({ do: 'add', rack, source, events, now: this.#time() });
   }
@@ -67,7 +67,7 @@ export class Histories {
     return await this.#ask({ do: 'sweep', rack, now: this.#time() });
   }
 
-  /** @returns undefined: it was done before */
+  /** @returns undefined if the purge was already done */
   purge(rack: RackId, generation: number): Promise<Totals | undefined> {
     return this.#ask({ do: 'purge', rack, generation });
   }
@@ -76,13 +76,13 @@ export class Histories {
     await this.#thread?.close();
   }
 
-  /** Those of which something was ever kept. */
+  /** Racks that have a history. */
   racks(): RackId[] {
     const there = new Set(historyFiles(this.#folder).map((file) => file.rack));
     return racks.filter((rack) => there.has(rack));
   }
 
-  /** Undefined where nothing was ever kept. */
+  /** Undefined if nothing was ever recorded. */
   generationOf(rack: RackId): number | undefined {
     return currentGeneration(this.#folder, rack);
   }
@@ -99,13 +99,13 @@ export class Histories {
       try {
         return readTotals(path);
       } catch (error) {
-        // A purge took it away meanwhile.
+        // Retry if a purge deleted the file meanwhile.
         if (this.pathOf(rack) === path) throw error;
       }
     }
   }
 
-  /** Behind everything that was recorded so far. @throws StoreError */
+  /** Position after the last recorded event. @throws StoreError */
   endOf(rack: RackId): Place {
     for (;;) {
       const generation = this.generationOf(rack);
@@ -113,7 +113,7 @@ export class Histories {
       try {
         return { generation, seq: readLastSeq(historyPath(this.#folder, rack, generation)) };
       } catch (error) {
-        // A purge took it away meanwhile.
+        // Retry if a purge deleted the file meanwhile.
         if (this.generationOf(rack) === generation) throw error;
       }
     }
@@ -124,7 +124,7 @@ export class Histories {
     throw new RecorderError(
       'unavailable',
       'recorder_beside',
-      'The histories are with the host: ask it over HTTP.',
+      'Only the running host can access the histories; send the request to it over HTTP.',
     );
   }
 }

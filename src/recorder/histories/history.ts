@@ -6,10 +6,10 @@ import type { Retention } from '../types.ts';
 import { makeHistoryFile } from './files.ts';
 import type { StoredEvent } from './stored-event.ts';
 
-/** Of a history. `from` and `to`: when the host received its oldest and its newest event. */
+/** Totals of a history. `from` and `to`: when the host received the oldest and the newest event. */
 export interface Totals {
   readonly events: number;
-  /** Of the stored texts, in UTF-8. */
+  /** Size of the stored texts in UTF-8. */
   readonly bytes: number;
   readonly from: string | null;
   readonly to: string | null;
@@ -18,8 +18,8 @@ export interface Totals {
 const version = 1;
 
 /**
- * `seq` grows with `received_at`, so that the oldest events are the first ones. Ids are found by their hash: an index of
- * texts would be copied about in the file, and what is removed must be gone (src/recorder/histories/sweeping.ts).
+ * `seq` grows with `received_at`, so that the oldest events come first. Ids are indexed by hash: an index of the ids
+ * themselves would leave copies in the file, but deleted data must be gone (src/recorder/histories/sweep.ts).
  */
 const tables = `
   create table events (
@@ -44,25 +44,26 @@ const tables = `
   pragma user_version = ${version};
 `;
 
-/** How long somebody else, who only reads, may be in the way, in ms. */
+/** Time limit for waiting for a reader of another process. */
 const patience = 5000;
 
-/** A rack's events in one SQLite file. Everything happens at once and on the calling thread. */
+/** A rack's events in one SQLite file. All methods are synchronous. */
 export class History {
   readonly path: string;
   readonly #db: DatabaseSync;
   readonly #insert: StatementSync;
   readonly #file: number | undefined;
-  /** The last time given to an event. */
+  /** `received_at` of the newest event. */
   #last: string;
 
-  /** Makes it where it is absent. @throws StoreError */
+  /** Creates the file if it is absent. @throws StoreError */
   static open(path: string): History {
     let db: DatabaseSync | undefined;
     try {
       makeHistoryFile(path);
       db = new DatabaseSync(path, { timeout: patience });
-      // Room that is free is given back, and zeros stand where something was. What SQLite puts aside stays in memory.
+      // Free pages are returned to the file system, deleted data is overwritten with zeros, and temporary data stays in
+      // memory.
       db.exec(
         'pragma auto_vacuum = incremental; pragma journal_mode = wal; pragma synchronous = full; pragma secure_delete = on; pragma temp_store = memory',
       );
@@ -70,7 +71,7 @@ export class History {
       if (Number(known) > version)
         throw new StoreError(
           'storage_failed',
-          `${path} was written by a newer lathe: start that version, or purge the rack`,
+          `${path} was written by a newer version of lathe; start that version or purge the rack`,
         );
       if (known === 0) db.exec(`begin immediate; ${tables} commit`);
       return new History(path, db);
@@ -92,9 +93,9 @@ export class History {
   }
 
   /**
-   * All of it or nothing, on the disk when it returns. @throws StoreError
+   * Adds events in one transaction. They are on disk when it returns. @throws StoreError
    * @param now RFC 3339 in UTC
-   * @returns of each event whether it is new
+   * @returns for each event whether it is new
    */
   add(events: readonly StoredEvent[], now: string): boolean[] {
     return this.transaction(() => {
@@ -131,7 +132,7 @@ export class History {
     return this.#explained(() => totalsOf(this.#db));
   }
 
-  /** The first event that stays, by all bounds; undefined where all of them stay. */
+  /** `seq` of the first event within all retention limits; undefined if all events are. */
   firstToKeep({ days, bytes, events }: Retention, now: string): number | undefined {
     return this.transaction(() => {
       this.#setBack(now);
@@ -166,12 +167,12 @@ export class History {
     });
   }
 
-  /** For what is done to the file as a whole. */
+  /** Runs an operation on the file as a whole. */
   run<T>(work: (db: DatabaseSync) => T): T {
     return this.#explained(() => work(this.#db));
   }
 
-  /** Whether it is still what is read under its name: somebody may have removed it, and what is added would be lost. */
+  /** Whether the path still names the open file. If the file was deleted, events added to it would be lost. */
   get isThere(): boolean {
     return fileOf(this.path) === this.#file;
   }
@@ -181,8 +182,8 @@ export class History {
   }
 
   /**
-   * When the clock went back, what came "later" came now: it would be kept for too long otherwise, and times would not
-   * grow with `seq`.
+   * After the clock was set back, changes later times to `now`. Otherwise events would be kept for too long, and times
+   * would not grow with `seq`.
    */
   #setBack(now: string): void {
     if (this.#last > now) {
@@ -220,12 +221,12 @@ function totalsOf(db: DatabaseSync): Totals {
   };
 }
 
-/** Without keeping it open; also beside the host that has it. @throws StoreError */
+/** Reads totals without keeping the file open, also while a host uses it. @throws StoreError */
 export function readTotals(path: string): Totals {
   let db: DatabaseSync | undefined;
   try {
     db = new DatabaseSync(path, { readOnly: true, timeout: 1000 });
-    // Made, and nothing in it yet.
+    // The file was created but has no tables yet.
     if (db.prepare('pragma user_version').get()?.['user_version'] === 0) return nothing;
     return totalsOf(db);
   } catch (error) {
@@ -235,7 +236,7 @@ export function readTotals(path: string): Totals {
   }
 }
 
-/** The greatest `seq` that was ever given to an event of a history. As `readTotals`. @throws StoreError */
+/** Reads the greatest `seq` ever assigned in a history; opens the file as `readTotals` does. @throws StoreError */
 export function readLastSeq(path: string): number {
   let db: DatabaseSync | undefined;
   try {

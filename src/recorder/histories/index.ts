@@ -1,3 +1,3 @@
-/** The side of the histories that has a thread to itself. */
+/** Exports for the writer thread. */
 export { Keeper } from './keeper.ts';
 export type { Call, KeeperData } from './protocol.ts';

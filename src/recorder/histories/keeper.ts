@@ -28,14 +28,14 @@ interface Adding {
   readonly question: Extract<Question, { do: 'add' }>;
 }
 
-/** What patterns may take for the events of one question, in ms of computing; those of others wait meanwhile. */
+/** CPU time budget for redacting the events of one request. Other requests wait meanwhile. */
 const patternsMs = 1000;
-/** How far a history may grow beyond its bounds before it is swept between two minutes. */
+/** Factor by which a history may exceed its limits before it is swept ahead of the minutely sweep. */
 const slack = 1.25;
 
 /**
- * Has the histories, alone, on a thread of its own: what is redacted, written and removed holds nobody else up. What came
- * while the disk was busy goes to it together.
+ * Owns the history files on a thread of its own, so that redaction and disk access do not block the host. Events that
+ * arrive while the disk is busy are written together.
  */
 export class Keeper {
   readonly #folder: string;
@@ -108,7 +108,7 @@ export class Keeper {
       );
   }
 
-  /** One commit for all of them. */
+  /** Adds the events of several requests in one commit. */
   #addTo(rack: RackId, adding: readonly Adding[]): void {
     const { settings, redactor } = this.#place(rack);
     if (!settings?.armed || !redactor) {
@@ -148,13 +148,13 @@ export class Keeper {
     }
   }
 
-  /** What was added is kept whether this succeeds or not: it is tried again within a minute. */
+  /** Errors are ignored: the events are stored, and the next sweep runs within a minute. */
   #sweepEarly(rack: RackId, { policy: { retention } }: RackSettings, now: string) {
     try {
       const { events, bytes } = this.#with(rack, (history) => history.totals());
       if (events > retention.events * slack || bytes > retention.bytes * slack) return this.#sweep(rack, now);
     } catch {
-      // The sweeper tells.
+      // The regular sweep reports the error.
     }
     return { events: 0, bytes: 0 };
   }
@@ -167,8 +167,9 @@ export class Keeper {
   }
 
   /**
-   * The next generation's file, while still empty, is what tells after a crash that the ones before it go.
-   * @param generation that there is afterwards
+   * Deletes a history. The file of the next generation is created first, still empty: after a crash it shows that older
+   * generations must be deleted.
+   * @param generation generation after the purge
    */
   #purge(rack: RackId, generation: number): Totals | undefined {
     const folder = this.#folder;
@@ -182,7 +183,7 @@ export class Keeper {
     if (!removeOlder(folder, rack))
       throw new StoreError(
         'storage_failed',
-        `files of the history '${rack}' in ${folder} could not be removed: let this user delete there`,
+        `could not delete files of the history '${rack}' in ${folder}: this user needs permission to delete there`,
       );
     if (current === undefined) return removed;
     makeHistoryFile(historyPath(folder, rack, Math.max(generation, current)));
@@ -197,13 +198,13 @@ export class Keeper {
       makeHistoryFile(historyPath(this.#folder, rack, generation));
       syncFolder(this.#folder);
     } catch (error) {
-      // There is room for it when the history is gone.
+      // Disk full: delete the history first; then there is space for the file.
       if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
       for (const file of historyFiles(this.#folder)) if (file.rack === rack) remove(file.path);
     }
   }
 
-  /** A damaged history can be purged, too. */
+  /** Totals of a history. Empty for a damaged history, which can be purged, too. */
   #totalsOf(rack: RackId): Totals {
     const path = currentPath(this.#folder, rack);
     try {
@@ -213,7 +214,9 @@ export class Keeper {
     }
   }
 
-  /** After a failure the file is opened anew: SQLite then looks at what is really there. */
+  /**
+   * Runs an operation on the open history. After a failure the file is closed and opened again by the next operation.
+   */
   #with<T>(rack: RackId, work: (history: History) => T): T {
     const place = this.#place(rack);
     if (place.history?.isThere === false) this.#letGo(rack);

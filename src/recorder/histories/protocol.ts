@@ -2,14 +2,14 @@ import type { RackId } from '../../watch/index.ts';
 import type { NewEvent, Policy } from '../types.ts';
 import type { Totals } from './history.ts';
 
-/** What counts in a rack; of two, the one with the higher number. */
+/** Settings of a rack. The higher version takes precedence. */
 export interface RackSettings {
   readonly version: number;
   readonly armed: boolean;
   readonly policy: Policy;
 }
 
-/** What the thread that has the histories is asked for. Questions are answered in the order in which they come. */
+/** Requests to the writer thread. They are processed in order. */
 export type Question =
   | { readonly do: 'settings'; readonly rack: RackId; readonly settings: RackSettings }
   | {
@@ -30,7 +30,7 @@ export interface Added {
   readonly accepted: number;
   readonly duplicates: number;
   readonly redacted: number;
-  /** What the bounds took meanwhile. */
+  /** Events that retention limits deleted meanwhile. */
   readonly expired: { readonly events: number; readonly bytes: number };
 }
 
@@ -39,7 +39,7 @@ export interface Answers {
   /** Undefined: the rack is not armed. */
   add: Added | undefined;
   sweep: { readonly events: number; readonly bytes: number };
-  /** Undefined: it was done before. */
+  /** Undefined: the purge was already done. */
   purge: Totals | undefined;
   keepOut: undefined;
   close: undefined;
@@ -64,7 +64,7 @@ export type Reply =
   | { readonly call: number; readonly answer: Answers[Question['do']] }
   | { readonly call: number; readonly failure: Failure };
 
-/** What the thread knows from the start. */
+/** Data that the thread gets at its start. */
 export interface KeeperData {
   readonly folder: string;
   readonly secrets: readonly string[];

@@ -5,7 +5,7 @@ import type { Redactor } from '../redaction/redactor.ts';
 
 /** A row of a history. */
 export interface StoredEvent {
-  /** Of the id as it came. */
+  /** Hash of the id before redaction. */
   readonly hash: Uint8Array;
   readonly id: string;
   readonly at: string;
@@ -18,21 +18,21 @@ export interface StoredEvent {
   /** JSON. */
   readonly attributes: string | null;
   readonly bytes: number;
-  /** Matches that were taken out. */
+  /** Number of redacted matches. */
   readonly redacted: number;
 }
 
-/** A longer text of the host's own is cut, in UTF-16 units. */
+/** Maximum length of content in UTF-16 units. Longer content is cut. */
 export const longestContent = 256 * 1024;
-/** Of a text that was cut, the last piece may be half a secret, which no pattern knows. */
+/** Length removed from the end of cut content, which may be half a secret that no pattern matches. */
 const unsafeEnd = 1024;
-/** Where nothing of the texts is kept, an attribute that is longer is one. */
+/** With the policy `metadata`, a longer attribute counts as content and is left out. */
 const longestAttribute = 256;
-/** In UTF-8. */
+/** Maximum size of all attributes as JSON in UTF-8. */
 const mostAttributes = 64 * 1024;
 const deepest = 8;
 
-/** What an event is stored by. */
+/** Parameters for storing events. */
 interface Storing {
   readonly content: Content;
   readonly source: string;
@@ -41,7 +41,7 @@ interface Storing {
   readonly allowance?: Allowance;
 }
 
-/** What a policy keeps of an event, without what is redacted. @throws TooSlow */
+/** Converts an event to the redacted row that the policy allows. @throws RedactionTimeoutError */
 export function storedEvent(
   event: NewEvent,
   { content, source, redactor, now, allowance }: Storing,
@@ -71,14 +71,14 @@ export function storedEvent(
   return { hash, id, at, source, kind, subject, role, model, content: text, attributes, bytes, redacted };
 }
 
-/** In UTC with milliseconds, so that times sort as texts. */
+/** Normalizes a time to UTC with milliseconds, so that times sort as texts. */
 function timeOf(at: string, now: string): string {
   const ms = Date.parse(at);
   const time = Number.isNaN(ms) ? now : new Date(ms).toISOString();
   return /^\d{4}-/.test(time) ? time : now;
 }
 
-/** SQLite's functions end at a NUL; half of a pair is no text. */
+/** Replaces NUL characters, at which SQLite functions stop, and lone surrogates. */
 const wellFormed = (text: string) => text.replaceAll('\0', '\uFFFD').toWellFormed();
 
 function contentOf(content: string | undefined, clean: (text: string) => string): string | null {
@@ -107,7 +107,7 @@ function attributesOf(
     if (typeof value === 'number' || typeof value === 'bigint') {
       const text = String(value);
       const done = clean(text);
-      // Money in whole numbers may be beyond what JSON's readers take.
+      // A bigint (an amount of money) may exceed what JSON parsers read exactly; store it as text.
       return done === text && typeof value === 'number' ? value : done;
     }
     if (typeof value === 'boolean' || value === null) return value;

@@ -3,11 +3,11 @@ import { StoreError } from '../../store/index.ts';
 import type { Retention } from '../types.ts';
 import type { History } from './history.ts';
 
-/** Files up to here, in bytes, are written anew; that takes some 0.2 s. */
+/** Files up to this size in bytes are rewritten with `vacuum`, which takes about 0.2 s. */
 const smallest = 64 * 1024 * 1024;
-/** More than fit the three pages that SQLite balances at once: a row takes 100 bytes at least. */
+/** More rows than fit on the three pages that SQLite rebalances at once. A row takes at least 100 bytes. */
 const edge = 300;
-/** Events that are removed in one transaction. */
+/** Events deleted in one transaction. */
 const atOnce = 2000;
 
 export interface Swept {
@@ -16,13 +16,13 @@ export interface Swept {
 }
 
 /**
- * Removes what is beyond the bounds, also from the bytes of the file and its log.
+ * Deletes events beyond the retention limits, also from the bytes of the file and its WAL.
  *
- * With `secure_delete` SQLite writes zeros over a row that is removed, and over a page that becomes free. What stays are
- * copies that it left where it moved rows between pages. Small files are therefore written anew. In large ones only pages
- * beside the first row are balanced, since rows are only ever added at the end and removed at the beginning: the first
- * rows that stay are taken out, so that their pages become free, and put back, last one first, so that what is moved then
- * stays next to where it was.
+ * With `secure_delete` SQLite overwrites deleted rows and freed pages with zeros. Copies remain where it moved rows
+ * between pages. Small files are therefore rewritten as a whole. In large files only pages next to the first row are
+ * rebalanced, because rows are only appended at the end and deleted at the beginning: the first remaining rows are
+ * deleted, so that their pages become free, and inserted again in reverse order, so that rows that move stay next to
+ * where they were.
  */
 export function sweep(
   history: History,
@@ -44,17 +44,20 @@ export function sweep(
   return removed;
 }
 
-/** The log still has what was removed. Fails where somebody reads for seconds on end; the next sweep does it then. */
+/**
+ * Truncates the WAL, which still has the deleted rows. Fails while another process reads for seconds; the next sweep
+ * retries.
+ */
 export function emptyLog(history: History): void {
   const done = history.run((db) => db.prepare('pragma wal_checkpoint(truncate)').get());
   if (Number(done?.['busy']) !== 0)
     throw new StoreError(
       'storage_failed',
-      `${history.path} is being read for too long to empty its log; end the other reader`,
+      `cannot truncate the WAL of ${history.path}, because another process has been reading the file for too long; stop that reader`,
     );
 }
 
-/** In steps, because the log grows with each of them. */
+/** Deletes in steps, because the WAL grows with the size of a transaction. */
 function removeBefore(history: History, first: number): Swept {
   const all = { events: 0, bytes: 0 };
   for (;;) {

@@ -9,10 +9,10 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** What a new thread is told before anything else. */
+/** Requests that a new thread gets first. */
 type Greet = () => readonly Extract<Question, { do: 'settings' }>[];
 
-/** The histories' thread, from the other side. It is started when it is needed, and again after it ended. */
+/** Client of the writer thread. The thread is started on demand, and again after it ended. */
 export class HistoryThread {
   readonly #path: string;
   readonly #data: KeeperData;
@@ -31,13 +31,13 @@ export class HistoryThread {
     return this.#worker !== undefined;
   }
 
-  /** In order. Rejects with StoreError, or with what is no fault of the disk's. */
+  /** Sends a request; requests are processed in order. Rejects with StoreError, RecorderError or, for a bug, Error. */
   ask<Q extends Question>(question: Q): Promise<Answers[Q['do']]> {
     const worker = this.#worker ?? this.#start();
     return this.#post(worker, question);
   }
 
-  /** After everything that was asked before. */
+  /** Closes the thread after all earlier requests. */
   async close(): Promise<void> {
     const worker = this.#worker;
     if (!worker) return;
@@ -48,7 +48,7 @@ export class HistoryThread {
   #post<Q extends Question>(worker: Worker, question: Q): Promise<Answers[Q['do']]> {
     return new Promise((resolve, reject) => {
       const call = ++this.#calls;
-      // What cannot be sent is thrown here, and nobody waits for it.
+      // postMessage throws for data that cannot be cloned; then nothing is pending.
       const message: Call = { call, question };
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
       worker.postMessage(message);
@@ -70,12 +70,12 @@ export class HistoryThread {
     worker.on('message', (reply: Reply) => {
       const waiting = this.#waiting.get(reply.call);
       this.#waiting.delete(reply.call);
-      // It holds the process only while something is on its way.
+      // The thread keeps the process alive only while requests are pending.
       if (this.#waiting.size === 0) worker.unref();
       if ('answer' in reply) waiting?.resolve(reply.answer);
       else waiting?.reject(errorOf(reply.failure));
     });
-    let reason = 'it was ended';
+    let reason = 'it was terminated';
     worker.on('error', (error: Error) => {
       reason = plainReason(error);
     });
@@ -93,8 +93,8 @@ export class HistoryThread {
 
 function errorOf({ code, message }: Extract<Reply, { failure: unknown }>['failure']): Error {
   if (code === 'recorder_failed') return new Error(message);
-  // Asking again would only hold it up again.
+  // Not retryable: the same events would take as long again.
   if (code === 'redaction_too_slow')
-    return new RecorderError('conflict', code, `Nothing is kept of this: ${message}.`);
+    return new RecorderError('conflict', code, `The events were not stored: ${message}.`);
   return new StoreError(code, message);
 }

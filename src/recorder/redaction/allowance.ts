@@ -1,38 +1,38 @@
 import process from 'node:process';
 
-/** What it was to be cleaned of takes longer than anybody waits for. */
+/** Redaction exceeded its time budget. */
 export class TooSlow extends Error {
   constructor(ms: number) {
     super(
-      `the patterns of the rack's policy took more than ${ms} ms for it: make them simpler, so that no match has to be looked for up to the end of a text, or send less at once`,
+      `the redaction patterns of the rack's policy took more than ${ms} ms; simplify them so that no match can extend to the end of a text, or send less at once`,
     );
     this.name = 'TooSlow';
   }
 }
 
 /**
- * How long patterns may take. RE2 takes time in proportion to the text for each match; for all matches of an expression
- * that may go on to the end of the text, as `a.*z|b`, that is its square.
+ * CPU time budget of redaction. RE2 finds one match in time proportional to the text. Finding all matches of an
+ * expression that can extend to the end of the text, such as `a.*z|b`, takes quadratic time.
  */
 export class Allowance {
   readonly #ms: number;
   readonly #begun = performance.now();
   readonly #computed = computed();
 
-  /** @param ms of computing on this thread, whatever else the machine does meanwhile */
+  /** @param ms CPU time of this thread; time spent by other work of the machine does not count */
   constructor(ms: number) {
     this.#ms = ms;
   }
 
-  /** @throws TooSlow */
+  /** @throws RedactionTimeoutError */
   check(): void {
-    // The clock is quicker to ask, and never behind.
+    // Wall time is cheaper to read and never less than CPU time.
     if (performance.now() - this.#begun < this.#ms) return;
     if (computed() - this.#computed >= this.#ms) throw new TooSlow(this.#ms);
   }
 }
 
-/** What this thread has computed so far, in ms. */
+/** CPU time of this thread so far, in ms. */
 function computed(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;

@@ -1,11 +1,11 @@
 /**
- * The characters of base64, in both alphabets, that stand for these bytes alone, for each of the three places of a group
- * that they may begin at: as `user:secret` of a header has its secret.
+ * The base64 characters, in both alphabets, that encode only these bytes, for each of the three offsets in a base64
+ * group at which they may begin. They find, for example, the secret in the base64 of `user:secret`.
  */
 export function base64Of(bytes: Buffer): string[] {
   const spellings = [0, 1, 2].flatMap((before) => {
     const written = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64url');
-    // Characters that have bits of what stands before or behind the bytes are not their own.
+    // Characters that also encode bits of the bytes before or after are left out.
     const own = written.slice(Math.ceil((before * 4) / 3), Math.floor(((before + bytes.length) * 4) / 3));
     return [own, own.replaceAll('-', '+').replaceAll('_', '/')];
   });

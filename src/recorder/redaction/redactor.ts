@@ -6,22 +6,22 @@ import { unescaped } from './unescaped.ts';
 
 export const cut = '[redacted]';
 
-/** From and to, in UTF-16 units. */
+/** Start and end in UTF-16 units. */
 type Range = readonly [number, number];
 type Find = (text: string, found: Range[], allowance: Allowance | undefined) => void;
 
-/** Shorter ones would be found in every second word. */
+/** Minimum length of a secret: shorter ones occur in ordinary words. */
 const shortestSecret = 4;
 
-/** Takes out of texts what must not be stored. */
+/** Replaces secrets and policy matches in texts. */
 export class Redactor {
   readonly #finds: readonly Find[];
   readonly #names: readonly RegExp[];
 
   /**
-   * @param expressions as of a policy that was checked
-   * @param secrets that are taken out always, whole, also as they stand in a URL, in JSON or in base64; besides them,
-   * everything that hosts mint
+   * @param expressions `redact` of a validated policy
+   * @param secrets always redacted, also when encoded for a URL, JSON or base64; secrets minted by hosts are redacted,
+   * too
    */
   constructor(expressions: readonly string[], secrets: readonly string[]) {
     const sets = expressions
@@ -40,7 +40,7 @@ export class Redactor {
     ];
   }
 
-  /** Whether the value of an attribute of that name is a secret. */
+  /** Whether an attribute of this name holds a secret. */
   isSecretName(name: string): boolean {
     return this.#names.some((names) => names.test(name));
   }
@@ -55,8 +55,8 @@ export class Redactor {
   }
 
   /**
-   * Also what is only there once the text's escapes are read, as `\u0073` and `%73`.
-   * @throws TooSlow
+   * Redacts a text. Also finds matches that appear only after decoding escapes such as `\u0073` and `%73`.
+   * @throws RedactionTimeoutError
    */
   redact(text: string, allowance?: Allowance): { readonly text: string; readonly count: number } {
     const found = this.#rangesIn(text, allowance);
@@ -88,7 +88,7 @@ function spellingsOf(secret: string): string[] {
   return [secret, encoded, quoted, quoted.replaceAll('/', '\\/'), ...inBase64(secret)];
 }
 
-/** Shorter pieces would be found by chance. */
+/** Base64 forms of a secret. Shorter pieces are left out because they occur by chance. */
 const inBase64 = (secret: string): string[] =>
   base64Of(Buffer.from(secret)).filter(({ length }) => length >= 2 * shortestSecret);
 
@@ -106,7 +106,7 @@ const findPattern =
     for (const match of text.matchAll(pattern)) found.push([match.index, match.index + match[0].length]);
   };
 
-/** Whether there is a match at all takes a twentieth of the time that finding it does. */
+/** `test` first: it takes a twentieth of the time of finding a match. */
 function findExpression(expression: string): Find {
   const compiled = RE2JS.compile(expression);
   return (text, found, allowance) => {

@@ -1,14 +1,14 @@
-/** A character of ASCII as JSON may write it, also where that was written into JSON again, or as a URL may. */
+/** An ASCII character escaped for JSON (also nested JSON) or for a URL. */
 const escape = /\\{1,8}u00([2-7][\da-f])|%([2-7][\da-f])/gi;
 
-/** A text as whoever reads it has it, and where each of its characters stood. */
+/** A text with its escapes decoded. */
 export interface Unescaped {
   readonly text: string;
-  /** The place in the text as it was of each character, and of the end. */
+  /** Index in the original text of each character, and of the end. */
   readonly places: Uint32Array;
 }
 
-/** Undefined where nothing is written so. What stands for something else than a character of a secret is left as it is. */
+/** Decodes escapes of printable ASCII characters. Undefined if there are none. */
 export function unescaped(text: string): Unescaped | undefined {
   if (!/\\u00|%/i.test(text)) return undefined;
   const places = new Uint32Array(text.length + 1);
